@@ -157,7 +157,8 @@ from transformers import BitsAndBytesConfig
 def pack(weight):
     if job["kind"] == "int8":
         codes, largest, _ = bnb.int8_vectorwise_quant(weight)
-        return {"weight": codes, "SCB": largest}, bnb.int8_vectorwise_dequant(codes, largest).float()
+        read = bnb.int8_vectorwise_dequant(codes, largest).float()
+        return {"weight": codes, "SCB": largest}, read
     codes, state = bnb.quantize_4bit(
         weight, blocksize=64, quant_type=job["kind"], compress_statistics=job["nested"]
     )
@@ -195,20 +196,17 @@ written(job, pack, settings)
 class Case:
     """What one package writes."""
 
-    package: str
     script: str
     job: dict[str, Any]
 
 
 def compressed(form: str, rows: dict[str, Any] | None = None, **weights: Any) -> Case:
-    return Case(
-        "compressed_tensors", COMPRESSED, {"format": form, "rows": rows, "weights": weights}
-    )
+    return Case(COMPRESSED, {"format": form, "rows": rows, "weights": weights})
 
 
 def gptq(bits: int, *, version: int = 1, sym: bool = True, desc_act: bool = False) -> Case:
     settings = {"version": version, "sym": sym, "desc_act": desc_act}
-    return Case("gptqmodel", GPTQ, {"bits": bits, "group": 32, **settings})
+    return Case(GPTQ, {"bits": bits, "group": 32, **settings})
 
 
 ROWS = {"num_bits": 8, "strategy": "token", "dynamic": True}
@@ -231,13 +229,13 @@ CASES = {
     "gptq int4 reordered": gptq(4, sym=False, desc_act=True),
     "gptq int4 of version 2": gptq(4, version=2, sym=False),
     "gptq int8": gptq(8, sym=False, desc_act=True),
-    "awq": Case("gptqmodel", AWQ, {"group": 32}),
-    "nf4": Case("bitsandbytes", BITSANDBYTES, {"kind": "nf4", "nested": False}),
-    "nf4 nested": Case("bitsandbytes", BITSANDBYTES, {"kind": "nf4", "nested": True}),
-    "fp4": Case("bitsandbytes", BITSANDBYTES, {"kind": "fp4", "nested": True}),
-    "bitsandbytes int8": Case("bitsandbytes", BITSANDBYTES, {"kind": "int8", "nested": False}),
-    "fp8 of transformers": Case("transformers", FP8, {"scale_fmt": "float"}),
-    "fp8 by powers of two": Case("transformers", FP8, {"scale_fmt": "ue8m0"}),
+    "awq": Case(AWQ, {"group": 32}),
+    "nf4": Case(BITSANDBYTES, {"kind": "nf4", "nested": False}),
+    "nf4 nested": Case(BITSANDBYTES, {"kind": "nf4", "nested": True}),
+    "fp4": Case(BITSANDBYTES, {"kind": "fp4", "nested": True}),
+    "bitsandbytes int8": Case(BITSANDBYTES, {"kind": "int8", "nested": False}),
+    "fp8 of transformers": Case(FP8, {"scale_fmt": "float"}),
+    "fp8 by powers of two": Case(FP8, {"scale_fmt": "ue8m0"}),
 }
 
 
@@ -260,8 +258,6 @@ def python() -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_package_writes_is_computed_as_it_reads_it(name: str, python: str, tmp_path: Path):
     case = CASES[name]
-    if run([python, "-c", f"import {case.package}"], ""):
-        pytest.skip(f"there is no {case.package} beside the quantisers")
     target, reference = tmp_path / "target", tmp_path / "reference"
     places = {"source": embedded.path(), "target": target, "reference": reference}
     job = case.job | {part: str(path) for part, path in places.items()}

@@ -76,7 +76,7 @@ class QuantisedLinear(NativeLinear):
         bias: `[N]` in the dtype of the rows, or None.
         order: int32 `[K]`, the input of a row that each input takes, or None.
         table: fp32 `[16]`, values of codes of four bits, or None.
-        coding: What a code stands for.
+        coding: Meaning of a code.
         bits: 8 or 4.
         group: Inputs that share a scale, a multiple of 8.
         row_bits: 16 or 8; without byte products rows are fp32.

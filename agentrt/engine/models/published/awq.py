@@ -21,7 +21,7 @@ from agentrt.engine.models.published.codes import (
     packed_weight,
 )
 from agentrt.engine.models.published.gptq import OF_THE_MAKING
-from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
 
 _READ = ("quant_method", "bits", "w_bit", "group_size", "q_group_size", "zero_point", "version")
 _OF_RUNNING = ("modules_to_not_convert", "do_fuse", "fuse_max_seq_len", "modules_to_fuse")
@@ -46,7 +46,7 @@ class Awq:
     mark = "qweight"
     parts: Sequence[str] = ("qweight", "qzeros", "scales")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_READ, *_OF_RUNNING, *_OF_GPTQ, *OF_THE_MAKING, "format")
         settings.check_one_of("w_bit" if settings.get("w_bit") else "bits", [4])
         name = "q_group_size" if settings.get("q_group_size") else "group_size"

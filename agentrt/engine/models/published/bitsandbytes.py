@@ -17,7 +17,7 @@ from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.codes import packed_weight
-from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
 
 _FOUR = ("load_in_4bit", "_load_in_4bit")
 _EIGHT = ("load_in_8bit", "_load_in_8bit")
@@ -26,12 +26,12 @@ _OF_THE_DATA = (
     *("bnb_4bit_compute_dtype", "llm_int8_skip_modules", "llm_int8_has_fp16_weight"),
     *("llm_int8_enable_fp32_cpu_offload", "llm_int8_threshold", "bnb_4bit_quant_type"),
 )
-"""What they say is in the tensors as well, or is of how bitsandbytes itself computes."""
+"""FormatSettings that the tensors tell as well, or that say how bitsandbytes itself computes."""
 _STATE = "weight.quant_state.bitsandbytes__"
 _STEPS = 127.0  # of the largest value of a row in int8
 
 
-def bitsandbytes(settings: Settings) -> FourBits | EightBits:
+def bitsandbytes(settings: FormatSettings) -> FourBits | EightBits:
     """The format of a checkpoint of bitsandbytes.
 
     Raises:

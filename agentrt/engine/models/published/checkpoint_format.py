@@ -12,7 +12,7 @@ from agentrt.engine.models.published.bitsandbytes import bitsandbytes
 from agentrt.engine.models.published.compressed_tensors import CompressedTensors
 from agentrt.engine.models.published.fp8 import Fp8Blocks
 from agentrt.engine.models.published.gptq import Gptq
-from agentrt.engine.models.published.stored_format import ELSEWHERE, Settings, StoredFormat
+from agentrt.engine.models.published.stored_format import ELSEWHERE, FormatSettings, StoredFormat
 
 _MXFP4_HINT = (
     "Save it once in bf16: AutoModelForCausalLM.from_pretrained(PATH, dtype='bfloat16', "
@@ -20,7 +20,7 @@ _MXFP4_HINT = (
     ".save_pretrained(NEW_PATH, save_original_format=False)"
 )
 """In the original format, transformers would write names that no model reads."""
-_FORMATS: dict[str, Callable[[Settings], StoredFormat]] = {
+_FORMATS: dict[str, Callable[[FormatSettings], StoredFormat]] = {
     "compressed-tensors": CompressedTensors,
     "gptq": Gptq,
     "awq": Awq,
@@ -33,8 +33,8 @@ def format_of(hf_config: Mapping[str, Any], path: Path) -> StoredFormat | None:
     """The format of a checkpoint's quantised matrices; None if it has none.
 
     Args:
-        hf_config: Its `config.json`.
-        path: Its directory.
+        hf_config: Config of the checkpoint.
+        path: Directory of the checkpoint.
 
     Raises:
         ModelInvalid: The format, or a setting of it, is not read.
@@ -49,4 +49,4 @@ def format_of(hf_config: Mapping[str, Any], path: Path) -> StoredFormat | None:
             f"{path} is quantised ({method}), which this engine does not load yet",
             hint=_MXFP4_HINT if method == "mxfp4" else ELSEWHERE,
         )
-    return make(Settings(path, "quantization_config", given))
+    return make(FormatSettings(path, "quantization_config", given))

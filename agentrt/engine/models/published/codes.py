@@ -50,7 +50,7 @@ def input_order(matrix: StoredMatrix, part: str, group: int) -> Tensor | None:
 
     Args:
         matrix: The matrix.
-        part: Its part with the group of each input, `[W]`; it may lack it.
+        part: Part with the group of each input, `[W]`; a matrix may lack it.
         group: Inputs of a group.
 
     Raises:

@@ -26,7 +26,7 @@ from agentrt.engine.models.published.codes import (
     packed_weight,
 )
 from agentrt.engine.models.published.fp8 import block_of, fp8_weight
-from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
 
 _WHOLE_SETTINGS = (
     *("quant_method", "config_groups", "format", "ignore", "version", "quantization_status"),
@@ -51,7 +51,7 @@ class _Group:
     Attributes:
         stored: How the codes are written.
         bits: Bits of a code.
-        strategy: What shares a scale.
+        strategy: Weights that share a scale.
         group: Inputs that do; 0 is a whole row.
         block: Outputs and inputs that do, in blocks.
         symmetric: Whether the middle code stands for zero.
@@ -105,7 +105,7 @@ class CompressedTensors:
     mark = "weight_scale"
     parts: Sequence[str] = _PARTS
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_WHOLE_SETTINGS)
         settings.check_one_of("quantization_status", ["compressed", None])
         for name in ("kv_cache_scheme", "transform_config"):
@@ -189,7 +189,7 @@ def _floats(matrix: StoredMatrix, group: _Group, rows: int) -> PackedWeight:
     return fp8_weight(matrix, scales.reshape(-1, 1).expand(rows, 1), (1, 0))
 
 
-def _read_group(settings: Settings, whole_format: str | None) -> _Group:
+def _read_group(settings: FormatSettings, whole_format: str | None) -> _Group:
     settings.check_known("targets", "weights", "input_activations", "output_activations", "format")
     _check_rows(settings)
     weights = settings.inner("weights")
@@ -213,7 +213,7 @@ def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     return _Group(stored, bits, strategy, size, block, symmetric)
 
 
-def _check_rows(settings: Settings) -> None:
+def _check_rows(settings: FormatSettings) -> None:
     """Rows of activations may be rounded: here they are not, or to more bits."""
     if settings.get("output_activations") is not None:
         raise settings.refused("output_activations", "which is not computed here")

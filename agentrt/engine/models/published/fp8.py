@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
 from agentrt_kernels.cpu.quantised import E4M3
 
 _KNOWN = (
@@ -39,7 +39,7 @@ class Fp8Blocks:
     mark = "weight_scale_inv"
     parts: Sequence[str] = ("weight", "weight_scale_inv", "input_scale", "activation_scale")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_KNOWN)
         settings.check_one_of("fmt", ["e4m3", "float8_e4m3fn"], "e4m3")
         settings.check_one_of("activation_scheme", ["dynamic", "static"], "dynamic")
@@ -56,7 +56,7 @@ class Fp8Blocks:
         return fp8_weight(matrix, matrix.tensor("weight_scale_inv"), self._block)
 
 
-def block_of(settings: Settings, name: str) -> tuple[int, int]:
+def block_of(settings: FormatSettings, name: str) -> tuple[int, int]:
     """Outputs and inputs of a block.
 
     Raises:
@@ -72,12 +72,12 @@ def fp8_weight(matrix: StoredMatrix, scales: Tensor, block: tuple[int, int]) -> 
     """The packed weight of codes of FP8.
 
     Args:
-        matrix: Its part `weight` holds the codes `[N, W]`.
+        matrix: Tensors of the matrix; `weight` holds the codes `[N, W]`.
         scales: Factors of blocks.
         block: Outputs and inputs of a block; 0 takes all.
 
     Raises:
-        ModelInvalid: Its parts do not fit each other, or a code is no number.
+        ModelInvalid: The parts do not fit each other, or a code is no number.
     """
     codes = matrix.codes("weight", torch.float8_e4m3fn).view(torch.int8)
     rows, inputs = codes.shape

@@ -22,11 +22,11 @@ from agentrt.engine.models.published.codes import (
     kept_codes,
     packed_weight,
 )
-from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
 
 _READ = ("quant_method", "method", "bits", "group_size", "sym", "checkpoint_format", "format")
 _OF_THE_DATA = ("desc_act", "static_groups", "true_sequential", "lm_head")
-"""What they say is in the tensors as well: the order of inputs, which matrices are codes."""
+"""FormatSettings that the tensors tell as well: the order of inputs, which matrices are codes."""
 OF_THE_MAKING = (
     *("damp_percent", "damp_auto_increment", "mse", "meta", "dataset", "tokenizer", "batch_size"),
     *("model_name_or_path", "model_file_base_name", "model_seqlen", "block_name_to_quantize"),
@@ -34,7 +34,7 @@ OF_THE_MAKING = (
     *("cache_block_outputs", "max_input_length", "use_cuda_fp16", "use_exllama", "exllama_config"),
     *("disable_exllama", "backend", "act_group_aware", "quantizer"),
 )
-"""What they say is of how a checkpoint was made, or of how another engine runs it."""
+"""FormatSettings of how a checkpoint was made, or of how another engine runs it."""
 
 
 class Gptq:
@@ -51,7 +51,7 @@ class Gptq:
     mark = "qweight"
     parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_READ, *_OF_THE_DATA, *OF_THE_MAKING, "pack_dtype")
         settings.check_one_of("pack_dtype", ["int32"], "int32")
         self._bits: Bits = settings.check_one_of("bits", [4, 8])

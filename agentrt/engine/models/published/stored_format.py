@@ -44,7 +44,7 @@ class StoredMatrix:
         """A part as it is stored.
 
         Raises:
-            ModelInvalid: It is missing.
+            ModelInvalid: The part is missing.
         """
         if part not in self.sizes:
             raise self.invalid(f"lacks {part}")
@@ -54,7 +54,7 @@ class StoredMatrix:
         """A part that holds codes.
 
         Raises:
-            ModelInvalid: It is missing, or of another type.
+            ModelInvalid: The part is missing, or of another type.
         """
         found = self.tensor(part)
         if found.dtype is not dtype or found.dim() != 2:
@@ -103,12 +103,12 @@ class StoredFormat(Protocol):
         """A matrix, its codes as they are stored.
 
         Raises:
-            ModelInvalid: Its parts do not fit each other.
+            ModelInvalid: The parts do not fit each other.
         """
         ...
 
 
-class Settings:
+class FormatSettings:
     """A `quantization_config`, or an object inside it, whose names are all accounted for.
 
     Args:
@@ -125,16 +125,16 @@ class Settings:
         value = self._values.get(name)
         return default if value is None else value
 
-    def inner(self, name: str) -> Settings:
+    def inner(self, name: str) -> FormatSettings:
         """An object inside this one; an empty one if it is absent.
 
         Raises:
-            ModelInvalid: It is no object.
+            ModelInvalid: The value is no object.
         """
         value = self.get(name, {})
         if not isinstance(value, dict):
             raise self.refused(name, "which is no object")
-        return Settings(self.path, f"{self._at}.{name}", value)
+        return FormatSettings(self.path, f"{self._at}.{name}", value)
 
     def names(self) -> list[str]:
         """Names of all values."""
@@ -154,7 +154,7 @@ class Settings:
         """The value of a name.
 
         Raises:
-            ModelInvalid: It is none of those allowed.
+            ModelInvalid: The value is none of those allowed.
         """
         value = self.get(name, default)
         if not any(value is one or (value == one and type(value) is type(one)) for one in allowed):
@@ -166,7 +166,7 @@ class Settings:
         """A whole number.
 
         Raises:
-            ModelInvalid: It is none, or too small.
+            ModelInvalid: The value is no whole number, or too small.
         """
         value = self.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
