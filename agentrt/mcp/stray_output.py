@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
+from typing import Any
 
 LOGGER = "mcp.client.stdio"
 MAX_CHARACTERS = 120
@@ -26,7 +27,7 @@ def _named_line(record: logging.LogRecord) -> bool:
     name = server_name.get()
     error = record.exc_info[1] if record.exc_info else None
     if name and isinstance(error, ValueError):
-        errors = getattr(error, "errors", list)()
+        errors: list[Any] = getattr(error, "errors", list)()  # of pydantic, not imported for it
         line = str(errors[0].get("input", "")) if errors else str(error)
         record.msg = "MCP server %s: a line of its standard output is no message: %r"
         record.args = (name, line[:MAX_CHARACTERS])
