@@ -81,7 +81,7 @@ class ModelRole:
         """The function that counts the tokens of a text.
 
         Raises:
-            UsageError: Its tokenizer is not known here.
+            UsageError: The tokenizer of the engine is not known here.
         """
         if self.codec is not None:
             return self.codec.count
