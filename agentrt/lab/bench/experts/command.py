@@ -53,9 +53,9 @@ def run_experts_bench(flags: ExpertsFlags) -> None:
 
 def table_of(shape: str, results: list[ExpertsPoint]) -> Table:
     """A line for each arm; ratios are medians over rounds, with the least and the most."""
-    sections = []
+    sections: list[list[tuple[str, ...]]] = []
     for result in results:
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for arm in result.samples:
             ratios = result.ratios(arm)
             rows.append(
