@@ -177,14 +177,14 @@ from types import SimpleNamespace
 from transformers import FineGrainedFP8Config
 from transformers.integrations.finegrained_fp8 import Fp8Quantize, _dequantize_fp8_weight
 
-config = FineGrainedFP8Config(scale_fmt=job["scale_fmt"])
+config = FineGrainedFP8Config(scale_fmt=job["scale_fmt"], weight_block_size=(64, 128))
 how = Fp8Quantize(SimpleNamespace(quantization_config=config))
 
 def pack(weight):
     made = how.convert({"x.weight": weight})
     made = {name.removeprefix("x."): one for name, one in made.items()}
     scales = made["weight_scale_inv"].float()
-    return made, _dequantize_fp8_weight(made["weight"], scales, [128, 128], torch.float32)
+    return made, _dequantize_fp8_weight(made["weight"], scales, [64, 128], torch.float32)
 
 settings = config.to_dict()
 settings["weight_block_size"] = list(settings["weight_block_size"])
