@@ -84,6 +84,7 @@ config = QuantizationConfig(
 written(job, pack, config.model_dump(mode="json"))
 """
 GPTQ = """
+from types import SimpleNamespace
 from gptqmodel.nn_modules.qlinear.torch import TorchLinear
 from gptqmodel.utils.model import convert_gptq_v2_to_v1_format_module
 
@@ -114,7 +115,8 @@ def pack(weight):
     with torch.no_grad():
         read = made.dequantize_weight().t().float()
     if job["version"] == 1:
-        convert_gptq_v2_to_v1_format_module(made, None)
+        own = SimpleNamespace(bits=bits, pack_dtype=torch.int32)
+        convert_gptq_v2_to_v1_format_module(made, own)
     parts = {part: getattr(made, part) for part in ("qweight", "qzeros", "scales", "g_idx")}
     return parts, read
 
