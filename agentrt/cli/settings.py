@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from agentrt import embedded
-from agentrt.base.adapter_choice import with_adapters
 from agentrt.base.config import REPLAY_POLICIES, Device, PolicyName
 from agentrt.base.engine_selection import (
     EngineSelection,
@@ -337,7 +336,10 @@ class RunSettings:
             from agentrt.base.kv_cache_dtype import with_kv_cache_dtype  # few runs ask for it
 
             engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
-        engine = with_adapters(engine, self.adapter or ())
+        if self.adapter:
+            from agentrt.base.adapter_choice import with_adapters  # few runs name one
+
+            engine = with_adapters(engine, self.adapter)
         return with_drafts(engine, self.speculate_tokens, self.draft_model)
 
     @property

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-from safetensors.torch import save_file
+import numpy as np
+from safetensors.numpy import save_file
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.config import EngineConfig, LoraAdapter
@@ -92,18 +92,24 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[A
 
 def random_adapter(shape: ModelShape, rank: int, path: Path, *, seed: int) -> Path:
     """An adapter of all projections of a shape's layers, as PEFT writes it."""
-    source = torch.Generator().manual_seed(seed)
-    tensors: dict[str, torch.Tensor] = {}
+    source = np.random.default_rng(seed)
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
     for spec in weights_of(shape):
         if not spec.name.endswith("_proj.weight"):
             continue
         outputs, inputs = spec.shape
         at = f"base_model.model.{spec.name.removesuffix('.weight')}.lora_"
-        tensors[f"{at}A.weight"] = torch.randn(rank, inputs, generator=source) * inputs**-0.5
-        tensors[f"{at}B.weight"] = torch.randn(outputs, rank, generator=source) * 0.01
+        tensors[f"{at}A.weight"] = _drawn(source, (rank, inputs), inputs**-0.5)
+        tensors[f"{at}B.weight"] = _drawn(source, (outputs, rank), 0.01)
     path.mkdir(parents=True)
     save_file(tensors, path / "adapter_model.safetensors")
     modules = sorted({name.split(".")[-3] for name in tensors})
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": modules}
     (path / "adapter_config.json").write_text(json.dumps(config))
     return path
+
+
+def _drawn(
+    source: np.random.Generator, size: tuple[int, int], deviation: float
+) -> np.ndarray[Any, Any]:
+    return source.standard_normal(size, dtype=np.float32) * np.float32(deviation)
