@@ -185,7 +185,7 @@ class ModelRole:
 
 
 def models_of(engines: Mapping[str, ModelRole]) -> dict[str, ModelRole]:
-    """What `model=` may name: the engines by role, and the adapters of each by name.
+    """Models that `model=` names: engines by role, and the adapters of each by name.
 
     Args:
         engines: Engines by role, which have started.

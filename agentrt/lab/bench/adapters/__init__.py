@@ -1,1 +1,1 @@
-"""What adapters cost: decode steps with none, with one and with several in a batch."""
+"""Cost of adapters: decode steps with none, with one and with several in a batch."""
