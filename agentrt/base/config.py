@@ -42,6 +42,13 @@ tokens, and reads its weights for hundreds of sequences in the time for one."""
 class LoraAdapter:
     """A LoRA adapter of the embedded engine's model.
 
+    Example:
+        >>> from pathlib import Path
+        >>> from agentrt import EngineConfig, LoraAdapter
+        >>> judge = LoraAdapter("judge", Path("adapters/judge"))
+        >>> [one.name for one in EngineConfig(Path("models/llama"), adapters=(judge,)).adapters]
+        ['judge']
+
     Attributes:
         name: Name that `generate(model=...)` gives.
         path: Directory of a PEFT checkpoint.

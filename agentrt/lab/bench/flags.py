@@ -35,7 +35,7 @@ class EngineFlags:
         kernels: Kernels of our engine: auto, torch, cpu, triton or reference.
         weights: Weights of our engine: checkpoint, int8 or int4; llama.cpp beside it then takes
             q8_0 or q4_0, OpenVINO int8 by output or int4 in groups of 128.
-        activations: What quantised weights of ours multiply: auto or int8.
+        activations: Rows that quantised weights of ours multiply: auto or int8.
         kv_cache_dtype: KV of our engine: auto or int8; peers keep theirs as they compute it.
         peer: Peer beside our engine: hf, hf-cb, llama.cpp or openvino; repeatable.
         constrained: Measure outputs held to a JSON type as well.
