@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
+from agentrt.base.errors import AgentrtError, NodeCancelled, ToolFailed, record_of
 from agentrt.base.ids import NodeId
 from agentrt.base.server_attributes import server_attributes
 from agentrt.program import Node
@@ -73,10 +73,30 @@ async def carry_out(
         end = end or TaskEnd(error=_torn_down(node))
         if not node.done:  # else the loop has ended, and every node with it
             error = end.error
+            if isinstance(error, ToolFailed) and _is_cut_off(run, node):
+                error = _cut_off(node, error)
             event = ended(end.value) if error is None else failed(run, node, error, reached)
             if task.stop_error is not None and isinstance(event, PromptRevised):
                 event = failed(run, node, task.stop_error, reached)  # it was too late to cancel
             post(event)
+
+
+def _is_cut_off(run: Run, node: Node[Any]) -> bool:
+    """Whether a program around the node is being cancelled, by its deadline for example."""
+    path = node.id
+    while "/" in path:
+        path = NodeId(path.rpartition("/")[0])
+        task = run.tasks.get(path)
+        if task is not None and task.scope.cancel_called:
+            return True
+    return False
+
+
+def _cut_off(node: Node[Any], error: ToolFailed) -> NodeCancelled:
+    """The error of a tool that failed since its program had begun to close what it works with."""
+    cancelled = NodeCancelled(f"{node.label} was cut off", reason="its program was cut off")
+    cancelled.__cause__ = error
+    return cancelled
 
 
 def _leave(

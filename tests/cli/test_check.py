@@ -206,6 +206,20 @@ def test_a_tool_that_writes_is_not_called(check: Check, tmp_path: Path) -> None:
     assert not (tmp_path / "paid").exists()
 
 
+def test_an_argument_that_is_bound_needs_no_schema(check: Check) -> None:
+    client = "class Client:\n    pass\n"
+    look = "@tool(effects='pure')\ndef look(n: int, client: Client) -> int:\n    'Look.'\n    return n\n"
+    body = (
+        "plan = CLERK.user(x).calls(look.bind(client=Client()))",
+        "facts = [call.start() async for call in plan]",
+        "return str(sum(await gather(*facts)))",
+    )
+    assert check(client + look + job(*body)) == (0, ["job.py: nothing was found"])
+    status, found = check(client + look + job("return str(await look(1, Client()))"))
+    assert status == 1
+    assert "the type of parameter client has no JSON form [tool]" in found[0]
+
+
 def test_a_plan_of_calls_is_made_up_too(check: Check) -> None:
     tools = "@tool(effects='pure')\ndef double(n: int) -> int:\n    'Twice n.'\n    return 2 * n\n"
     body = (

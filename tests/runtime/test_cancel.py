@@ -6,7 +6,17 @@ from typing import Any
 import anyio
 import pytest
 
-from agentrt import NodeCancelled, OutcomeUnknown, UsageError, chat, emit, program, race, tool
+from agentrt import (
+    DeadlineExceeded,
+    NodeCancelled,
+    OutcomeUnknown,
+    UsageError,
+    chat,
+    emit,
+    program,
+    race,
+    tool,
+)
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished, ToolStarted
 from agentrt.testing import calls_text
@@ -304,3 +314,38 @@ def test_only_what_holds_a_way_out_can_be_closed(bench: Any) -> None:
         await plan
 
     bench(['["a"]']).run(outer)
+
+
+def test_a_tool_whose_client_the_deadline_closes_is_cut_off(bench: Any) -> None:
+    """The code of a program leaves its blocks before its nodes are cancelled."""
+
+    class Client:
+        def __init__(self) -> None:
+            self.closed = anyio.Event()
+
+        async def get(self) -> str:
+            await self.closed.wait()
+            raise ConnectionError("closed")
+
+        async def __aenter__(self) -> "Client":
+            return self
+
+        async def __aexit__(self, *reason: object) -> None:
+            self.closed.set()
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+
+    @tool(effects="read")
+    async def fetch(client: Client) -> str:
+        return await client.get()
+
+    @program(deadline=1.0)
+    async def outer() -> str:
+        async with Client() as client:
+            return await fetch(client)
+
+    rig = bench([])
+    with pytest.raises(DeadlineExceeded):
+        rig.run(outer)
+    end = rig.recorder.of(NodeFinished, "fetch")[0]
+    assert (end.outcome, end.reason) == ("cancelled", "its program was cut off")

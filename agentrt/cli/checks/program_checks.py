@@ -14,7 +14,7 @@ from agentrt.cli.checks.outputs import output_findings
 from agentrt.cli.checks.prompts import prefix_findings
 from agentrt.cli.checks.signatures import signature_findings
 from agentrt.cli.checks.tool_servers import tool_server_findings
-from agentrt.cli.checks.tools import tool_findings
+from agentrt.cli.checks.tools import bound_parameters, tool_findings
 from agentrt.cli.inputs import typed_of
 from agentrt.cli.parameters import REQUIRED, location_of, parameters_of
 from agentrt.program.code.code_walk import CodeWalk
@@ -37,7 +37,7 @@ def program_findings(
     """
     found = list(signature_findings(program))
     tools = list(tools_of(module))
-    found += tool_findings(tools)
+    found += tool_findings(tools, bound_parameters(module))
     try:
         source = function_source(program.fn)
     except UsageError as error:
