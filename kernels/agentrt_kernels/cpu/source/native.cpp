@@ -313,10 +313,10 @@ EXPORT void agentrt_trim() {
 #endif
 }
 
-// The number of threads, and the spins of a waiting thread before it sleeps.
 // Whether a quantised weight is multiplied by integers: the processor has dot products of bytes.
 EXPORT int32_t agentrt_byte_products() { return HAS_BYTE_DOT; }
 
+// The number of threads, and the spins of a waiting thread before it sleeps.
 EXPORT void agentrt_threads(int32_t threads, int32_t spins) {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_pool); });
