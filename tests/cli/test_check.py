@@ -208,7 +208,8 @@ def test_a_tool_that_writes_is_not_called(check: Check, tmp_path: Path) -> None:
 
 def test_an_argument_that_is_bound_needs_no_schema(check: Check) -> None:
     client = "class Client:\n    pass\n"
-    look = "@tool(effects='pure')\ndef look(n: int, client: Client) -> int:\n    'Look.'\n    return n\n"
+    look = "@tool(effects='pure')\ndef look(n: int, client: Client) -> int:\n"
+    look += "    'Look.'\n    return n\n"
     body = (
         "plan = CLERK.user(x).calls(look.bind(client=Client()))",
         "facts = [call.start() async for call in plan]",
