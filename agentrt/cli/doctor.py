@@ -18,8 +18,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.errors import AgentrtError, NotInstalled
-from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
-from agentrt.base.weight_choice import with_weights
+from agentrt.base.format_choice import with_formats
 from agentrt.cli.progress_display import waiting
 
 PACKAGES = (
@@ -49,8 +48,7 @@ def print_report(
 ) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
     config = EngineConfig(Path(model) if model else embedded.path())
-    config = with_weights(config, weights, activations)
-    config = with_kv_cache_dtype(config, kv_cache_dtype)
+    config = with_formats(config, weights, activations, kv_cache_dtype)
     with waiting("starting the engine", quiet=as_json):
         found, code = anyio.run(examine, config)
     if as_json:

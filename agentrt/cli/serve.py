@@ -15,9 +15,9 @@ import typer
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
+from agentrt.base.format_choice import with_formats
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
-from agentrt.base.weight_choice import with_weights
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
 
@@ -110,7 +110,6 @@ def serve(
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
-    from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
     from agentrt.cli.progress_display import waiting
     from agentrt.cli.server_log import log_with_traces
     from agentrt.serve import RequestSpans, ServeConfig
@@ -118,8 +117,7 @@ def serve(
     from agentrt.telemetry import collector_of, transcripts_of
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
-    engine = with_weights(engine, weights, activations)
-    engine = with_kv_cache_dtype(engine, kv_cache_dtype)
+    engine = with_formats(engine, weights, activations, kv_cache_dtype)
     engine = with_drafts(engine, speculate, draft_model)
     _check_choice("draft-texts", draft_texts)
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]

@@ -21,8 +21,8 @@ from agentrt.base.engine_selection import (
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.format_choice import with_formats
 from agentrt.base.record import record
-from agentrt.base.weight_choice import with_weights
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.format_flags import Activations, Adapters, KvCacheDtype, Weights
@@ -331,11 +331,7 @@ class RunSettings:
         """Settings of the engine."""
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
-        engine = with_weights(self._engine, self.weights, self.activations)
-        if self.kv_cache_dtype:
-            from agentrt.base.kv_cache_dtype import with_kv_cache_dtype  # few runs ask for it
-
-            engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
+        engine = with_formats(self._engine, self.weights, self.activations, self.kv_cache_dtype)
         if self.adapter:
             from agentrt.base.adapter_choice import with_adapters  # few runs name one
 

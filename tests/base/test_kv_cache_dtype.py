@@ -8,18 +8,18 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.engine_roles import engines_of_roles
 from agentrt.base.engines.engine_file import read_engine_file
 from agentrt.base.errors import UsageError
-from agentrt.base.kv_cache_dtype import check_kv_cache_dtype, with_kv_cache_dtype
+from agentrt.base.format_choice import check_formats, with_formats
 
 MODEL = Path("model")
 
 
 def test_a_flag_names_the_type() -> None:
     config = EngineConfig(MODEL, kv_cache_dtype="int8")
-    assert with_kv_cache_dtype(config, "auto").kv_cache_dtype == "auto"
-    assert with_kv_cache_dtype(EngineConfig(MODEL), "int8").kv_cache_dtype == "int8"
-    assert with_kv_cache_dtype(config, "").kv_cache_dtype == "int8"
+    assert with_formats(config, kv_cache_dtype="auto").kv_cache_dtype == "auto"
+    assert with_formats(EngineConfig(MODEL), kv_cache_dtype="int8").kv_cache_dtype == "int8"
+    assert with_formats(config, kv_cache_dtype="").kv_cache_dtype == "int8"
     with pytest.raises(UsageError, match="--kv-cache-dtype 'fp8' is unknown") as caught:
-        with_kv_cache_dtype(config, "fp8")
+        with_formats(config, kv_cache_dtype="fp8")
     assert caught.value.hint == "give auto or int8"
 
 
@@ -40,6 +40,6 @@ def test_the_file_names_no_other_type(given: str, tmp_path: Path) -> None:
 
 
 def test_an_unknown_type_is_refused() -> None:
-    check_kv_cache_dtype(EngineConfig(MODEL, kv_cache_dtype="int8"))
+    check_formats(EngineConfig(MODEL, kv_cache_dtype="int8"))
     with pytest.raises(UsageError, match="kv_cache_dtype='int4'"):
-        check_kv_cache_dtype(EngineConfig(MODEL, kv_cache_dtype="int4"))  # type: ignore[arg-type]
+        check_formats(EngineConfig(MODEL, kv_cache_dtype="int4"))  # type: ignore[arg-type]

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from agentrt.base.config import ActivationChoice, KvCacheDtype, LoraAdapter, WeightChoice
+from agentrt.base.config import LoraAdapter
 from agentrt.base.engines.setting_errors import type_name
 from agentrt.base.errors import UsageError
+from agentrt.base.format_choice import FORMATS
 from agentrt.base.prices import Prices
 
-_FORMATS: dict[str, tuple[str, ...]] = {
-    "weights": get_args(WeightChoice),
-    "activations": get_args(ActivationChoice),
-    "kv_cache_dtype": get_args(KvCacheDtype),
-}
-"""Formats that the embedded engine takes from the file."""
 _EXPERTS: dict[str, type] = {"expert_routing": str, "expert_load": bool}
 """Settings of experts that it takes from the file."""
 ADAPTERS = "adapters"
-_TAKEN = (*_FORMATS, *_EXPERTS, ADAPTERS)
+_TAKEN = (*FORMATS, *_EXPERTS, ADAPTERS)
 
 
 def embedded_of_table(where: str, folder: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
@@ -39,12 +34,12 @@ def embedded_of_table(where: str, folder: Path, given: Any) -> tuple[Prices | No
             f"{', '.join(_TAKEN)} and prices alone",
             hint='Give weights = "int8", or begin prices by [engines.embedded.prices]',
         )
-    formats: dict[str, Any] = {name: given[name] for name in _FORMATS if name in given}
+    formats: dict[str, Any] = {name: given[name] for name in FORMATS if name in given}
     for name, value in formats.items():
-        if value not in _FORMATS[name]:
+        if value not in FORMATS[name]:
             raise UsageError(
                 f"{where}.{name} = {value!r} is no format",
-                hint=f"Give {', '.join(_FORMATS[name])}",
+                hint=f"Give {', '.join(FORMATS[name])}",
             )
     if ADAPTERS in given:
         formats[ADAPTERS] = adapters_of_table(f"{where}.{ADAPTERS}", folder, given[ADAPTERS])

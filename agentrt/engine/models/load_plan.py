@@ -12,9 +12,8 @@ from agentrt.base.adapter_choice import check_adapters
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.expert_routing import expert_routing
+from agentrt.base.format_choice import check_formats
 from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
-from agentrt.base.kv_cache_dtype import check_kv_cache_dtype
-from agentrt.base.weight_choice import check_weights
 from agentrt.engine.models.checkpoint import (
     PLAIN,
     StoredType,
@@ -81,8 +80,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         ModelInvalid: The directory lacks something, or holds something that is refused.
         EngineUnavailable: The device is missing, or cannot run the configured kernels.
     """
-    check_weights(config)
-    check_kv_cache_dtype(config)
+    check_formats(config)
     check_adapters(config)
     hf_config = read_config(config.model_path, weights=not config.random_weights)
     if config.device == "cuda" and not torch.cuda.is_available():

@@ -9,7 +9,7 @@ from agentrt.base.engine_identity import engine_identity
 from agentrt.base.engine_roles import engines_of_roles
 from agentrt.base.engines.engine_file import read_engine_file
 from agentrt.base.errors import UsageError
-from agentrt.base.weight_choice import check_weights, with_weights
+from agentrt.base.format_choice import check_formats, with_formats
 
 MODEL = Path("model")
 
@@ -24,15 +24,15 @@ def in_file(tmp_path: Path, text: str) -> EngineConfig:
 
 def test_a_flag_names_the_format() -> None:
     config = EngineConfig(MODEL, weights="int4")
-    assert with_weights(config, "int8").weights == "int8"
-    assert with_weights(config, "checkpoint").weights == "checkpoint"
-    assert with_weights(config, "").weights == "int4"
+    assert with_formats(config, "int8").weights == "int8"
+    assert with_formats(config, "checkpoint").weights == "checkpoint"
+    assert with_formats(config, "").weights == "int4"
     with pytest.raises(UsageError, match="--weights 'fp8' is no format") as caught:
-        with_weights(config, "fp8")
+        with_formats(config, "fp8")
     assert caught.value.hint == "give checkpoint, int8 or int4"
-    assert with_weights(config, "", "int8").activations == "int8"
+    assert with_formats(config, "", "int8").activations == "int8"
     with pytest.raises(UsageError, match="--activations 'int4' is no format") as caught:
-        with_weights(config, "", "int4")
+        with_formats(config, "", "int4")
     assert caught.value.hint == "give auto or int8"
 
 
@@ -54,9 +54,9 @@ def test_the_file_names_no_other_format(given: str, tmp_path: Path) -> None:
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:
-    check_weights(EngineConfig(MODEL, weights="int8", weight_group=128, head_weights="int4"))
+    check_formats(EngineConfig(MODEL, weights="int8", weight_group=128, head_weights="int4"))
     with pytest.raises(UsageError, match="weight_group=32"):
-        check_weights(EngineConfig(MODEL, weight_group=32))
+        check_formats(EngineConfig(MODEL, weight_group=32))
 
 
 def test_other_weights_answer_otherwise(tmp_path: Path) -> None:
