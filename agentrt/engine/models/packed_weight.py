@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError
+from agentrt_kernels.cpu.nibbles import unpack_nibbles
 
 _MIDDLE_CODE = 8
 """The code of four bits that stands for zero if a matrix has no zeros of its own."""
@@ -94,7 +95,7 @@ class PackedWeight:
         """The values one a byte `[N, W]`: int8 for 8 bits, uint8 for 4 bits."""
         if self.bits == 8:
             return self.values
-        return torch.stack((self.values & 15, self.values >> 4), dim=-1).flatten(1)
+        return unpack_nibbles(self.values)
 
     def rows(self, wanted: Tensor | slice) -> PackedWeight:
         """Some of the outputs, by index or as a slice."""

@@ -23,9 +23,12 @@ from torch.nn import functional
 from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS
+from agentrt_kernels.cpu.nibbles import pack_nibbles
 
 _BLOCK_VALUES = 1 << 17
 _LEAST_SQUARES = 1e-30
+_LEAST: dict[int, int] = {8: -127, 4: -8}
+_MOST: dict[int, int] = {8: 127, 4: 7}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +124,21 @@ def round_groups_reference(weight: Tensor, how: GroupRounding) -> tuple[Tensor, 
             if how.codes:
                 flat = found.flatten(1)[:, :inputs]
                 if how.bits == 4:
-                    whole = (flat + 8).to(torch.uint8)
-                    flat = whole[:, ::2] | whole[:, 1::2] << 4
+                    flat = pack_nibbles((flat + 8).to(torch.uint8))
                 values[at : at + block] = flat.to(values.dtype)
     return values, scales
+
+
+def nearest_codes(values: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """The nearest codes of `values`, fp32 like them; zeros where the scale is zero.
+
+    Args:
+        values: fp32, of any shape.
+        scales: fp32, broadcast to the shape of the values.
+        bits: Bits of a code.
+    """
+    turn = torch.where(scales == 0, 0.0, 1 / scales)
+    return (values * turn).round_().clamp_(_LEAST[bits], _MOST[bits])
 
 
 @cache
@@ -156,7 +170,7 @@ def _one_thread() -> Iterator[None]:
 def _eight_bits(groups: Tensor) -> tuple[Tensor, Tensor]:
     """Codes of -127 to 127 and scales `[N, G, 1]` of `[N, G, S]`."""
     scale = groups.abs().amax(-1, keepdim=True) / 127
-    return _rounded(groups, scale, -127, 127), scale
+    return nearest_codes(groups, scale, 8), scale
 
 
 def _four_bits(
@@ -169,7 +183,7 @@ def _four_bits(
     most = torch.full_like(largest, -1.0)
     for end in ends:
         scale = largest / -end
-        codes = _rounded(groups, scale, -8, 7)
+        codes = nearest_codes(groups, scale, 4)
         weighed = codes if importance is None else codes * importance
         squares = (weighed * codes).sum(-1, keepdim=True).clamp(min=_LEAST_SQUARES)
         along = (weighed * groups).sum(-1, keepdim=True)
@@ -180,10 +194,4 @@ def _four_bits(
             torch.where(better, along / squares, fitted),
         )
         most = torch.where(better, gained, most)
-    return _rounded(groups, used, -8, 7), fitted
-
-
-def _rounded(groups: Tensor, scale: Tensor, least: int, most: int) -> Tensor:
-    """The nearest steps; zeros where the scale is zero."""
-    turn = torch.where(scale == 0, 0.0, 1 / scale)
-    return (groups * turn).round_().clamp_(least, most)
+    return nearest_codes(groups, used, 4), fitted

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from agentrt.engine.models.packed_form import PackedForm
 from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels.cpu.nibbles import pack_nibbles
 
 _Blocks = tuple[Tensor, Tensor, Tensor | None]
 """Codes int16 `[N, B, values]`, scales `[N, B, S]`, and what is subtracted `[N, B, S]`, or None."""
@@ -40,8 +41,7 @@ def packed_blocks(raw: Tensor, kind: str) -> PackedWeight:
     codes = codes.flatten(1)
     if form.bits == 8:
         return PackedWeight(8, codes.to(torch.int8), scales, zeros, form.group)
-    halves = codes.to(torch.uint8)
-    return PackedWeight(4, halves[:, ::2] | halves[:, 1::2] << 4, scales, zeros, form.group)
+    return PackedWeight(4, pack_nibbles(codes.to(torch.uint8)), scales, zeros, form.group)
 
 
 def _halves(raw: Tensor) -> Tensor:

@@ -17,11 +17,11 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.codes import (
     codes_of_words,
     in_blocks,
-    packed_pairs,
     packed_weight,
 )
 from agentrt.engine.models.published.gptq import OF_THE_MAKING
 from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt_kernels.cpu.nibbles import pack_nibbles
 
 _READ = ("quant_method", "bits", "w_bit", "group_size", "q_group_size", "zero_point", "version")
 _OF_RUNNING = ("modules_to_not_convert", "do_fuse", "fuse_max_seq_len", "modules_to_fuse")
@@ -78,7 +78,7 @@ class Awq:
             raise matrix.invalid(f"has {inputs} inputs, which do not lie in pairs")
 
         def block(some: slice) -> Tensor:  # of words, each of which is eight outputs
-            return packed_pairs(_codes_in_order(words[:, some]).t())
+            return pack_nibbles(_codes_in_order(words[:, some]).t())
 
         values = in_blocks(words.shape[1], inputs * 8, block)
         return packed_weight(values, 4, scales.t(), zeros.t(), None, group)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.stored_format import StoredMatrix
+from agentrt_kernels.cpu.nibbles import pack_nibbles, unpack_nibbles
 
 Bits = Literal[4, 8]
 _BLOCK_CODES = 1 << 20
@@ -26,17 +27,12 @@ def bytes_of_words(words: Tensor) -> Tensor:
 def codes_of_words(words: Tensor, bits: Bits) -> Tensor:
     """Unsigned codes of words `[N, n]` from the lowest bits on, uint8 `[N, n * 32 / bits]`."""
     raw = bytes_of_words(words)
-    return raw if bits == 8 else torch.stack((raw & 15, raw >> 4), dim=-1).flatten(1)
+    return raw if bits == 8 else unpack_nibbles(raw)
 
 
 def kept_codes(raw: Tensor, bits: Bits) -> Tensor:
     """Bytes of unsigned codes `[N, W * bits / 8]` as a packed weight keeps them."""
     return raw if bits == 4 else (raw ^ 128).view(torch.int8)
-
-
-def packed_pairs(codes: Tensor) -> Tensor:
-    """Codes of four bits, one a byte `[N, W]`, two a byte `[N, W / 2]`."""
-    return codes[:, ::2] | codes[:, 1::2] << 4
 
 
 def in_blocks(rows: int, width: int, make: Callable[[slice], Tensor]) -> Tensor:
@@ -75,9 +71,7 @@ def reordered_inputs(values: Tensor, bits: Bits, order: Tensor) -> Tensor:
         return values[:, index]
 
     def block(rows: slice) -> Tensor:
-        part = values[rows]
-        codes = torch.stack((part & 15, part >> 4), dim=-1).flatten(1)
-        return packed_pairs(codes[:, index])
+        return pack_nibbles(unpack_nibbles(values[rows])[:, index])
 
     return in_blocks(values.shape[0], values.shape[1] * 2, block)
 

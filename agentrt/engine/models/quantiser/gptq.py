@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.models.quantiser.rounding import RoundingScheme, group_scales, packed, rounded
+from agentrt.engine.models.quantiser.rounding import RoundingScheme, group_scales, packed
+from agentrt_kernels.cpu.rounding import nearest_codes
 
 DAMPING = 0.01
 """Share of the Hessian's mean diagonal that is added to its diagonal."""
@@ -61,7 +62,7 @@ def gptq(
                 first, last = start + at, start + at + size
                 scales[first:last] = _scales_of(own[at : at + size], scheme, moments[first:last])
             scale = scales[start + at]
-            code = rounded(own[at], scale, scheme.bits)
+            code = nearest_codes(own[at], scale, scheme.bits)
             codes[start + at] = code
             errors[at] = (own[at] - code * scale) / root[at, at]
             own[at + 1 :].addr_(root[at, at + 1 :], errors[at], alpha=-1)

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt_kernels.cpu.rounding import GroupRounding, round_groups
+from agentrt_kernels.cpu.nibbles import pack_nibbles
+from agentrt_kernels.cpu.rounding import GroupRounding, nearest_codes, round_groups
 
-_LEAST: dict[int, int] = {8: -127, 4: -8}
-_MOST: dict[int, int] = {8: 127, 4: 7}
 _ENDS = tuple(5.0 + 0.25 * step for step in range(17))
 """Steps from zero at which a group's largest value may lie with four bits, of which there are eight
 on its side. Fewer steps than eight leave room that nothing uses; more cut that value off and round
@@ -68,18 +67,6 @@ def group_scales(
     return scales.to(scheme.scale_dtype).float()
 
 
-def rounded(values: Tensor, scales: Tensor, bits: int) -> Tensor:
-    """The nearest codes of `values`, fp32 like them; zeros where the scale is zero.
-
-    Args:
-        values: fp32, of any shape.
-        scales: fp32, broadcast to the shape of the values.
-        bits: Bits of a code.
-    """
-    turn = torch.where(scales == 0, 0.0, 1 / scales)
-    return (values * turn).round_().clamp_(_LEAST[bits], _MOST[bits])
-
-
 def round_to_nearest(
     weight: Tensor, scheme: RoundingScheme, importance: Tensor | None = None
 ) -> PackedWeight:
@@ -107,8 +94,7 @@ def packed(codes: Tensor, scales: Tensor, scheme: RoundingScheme) -> PackedWeigh
     size = scheme.group_size(codes.shape[1])
     if scheme.bits == 8:
         return PackedWeight(8, codes.to(torch.int8), scales, None, size)
-    halves = (codes + 8).to(torch.uint8)
-    return PackedWeight(4, halves[:, ::2] | halves[:, 1::2] << 4, scales, None, size)
+    return PackedWeight(4, pack_nibbles((codes + 8).to(torch.uint8)), scales, None, size)
 
 
 def _nearest(
@@ -117,4 +103,4 @@ def _nearest(
     """Codes fp32 `[N, G, S]` and scales `[N, G]`."""
     scales = group_scales(weight, scheme, importance)
     groups = weight.reshape(weight.shape[0], -1, scheme.group_size(weight.shape[1]))
-    return rounded(groups, scales[..., None], scheme.bits), scales
+    return nearest_codes(groups, scales[..., None], scheme.bits), scales
