@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import openvino
 import openvino_genai as genai
 from answering import Json, answer_lines
-from openvino_pipeline import open_pipeline
+from openvino_pipeline import open_pipeline, unread_tokens
 
 
 class OpenvinoArm:
@@ -43,7 +42,7 @@ class OpenvinoArm:
         while self._pipeline.has_non_finished_requests():
             decoding = all(outputs)
             self._pipeline.step()
-            new = [_read(handle) for handle in handles]
+            new = [unread_tokens(handle) for handle in handles]
             for output, tokens in zip(outputs, new, strict=True):
                 output += tokens
             stepped_s = time.perf_counter()
@@ -59,15 +58,6 @@ class OpenvinoArm:
             "decode_steps": decode_steps,
             "outputs": outputs,
         }
-
-
-def _read(handle: Any) -> list[int]:
-    """Tokens of the last step."""
-    new: list[int] = []
-    while handle.can_read():
-        for output in handle.read().values():
-            new += output.generated_ids
-    return new
 
 
 if __name__ == "__main__":

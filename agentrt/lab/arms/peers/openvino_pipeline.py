@@ -39,3 +39,12 @@ def open_pipeline(
     if lookup:
         properties["prompt_lookup"] = True
     return genai.ContinuousBatchingPipeline(model, config, "CPU", properties)
+
+
+def unread_tokens(handle: Any) -> list[int]:
+    """Tokens of a request that were not read yet."""
+    new: list[int] = []
+    while handle.can_read():
+        for output in handle.read().values():
+            new += output.generated_ids
+    return new

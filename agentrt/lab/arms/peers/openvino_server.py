@@ -21,7 +21,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 import uvicorn
-from openvino_pipeline import open_pipeline
+from openvino_pipeline import open_pipeline, unread_tokens
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -78,10 +78,7 @@ class Answer:
 
     def take(self) -> bool:
         """Take what a step has written; returns True if the request has ended."""
-        new: list[int] = []
-        while self.handle.can_read():
-            for output in self.handle.read().values():
-                new += output.generated_ids
+        new = unread_tokens(self.handle)
         if new:
             self._put(new)
         status = self.handle.get_status()
