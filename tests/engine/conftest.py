@@ -22,6 +22,8 @@ from agentrt.engine.models.native import self_check
 from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import Delta, End, StepDone
+from agentrt_kernels import load
+from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.hash_machine import VOCABULARY, HashMachine, hash_core
 from tests.oracles.clocked_core import ClockedCore
 
@@ -320,3 +322,12 @@ class Helpers:
         return ClockedCore(EngineConfig(path, threads=1, **settings), FakeClock())
 
     hash_core = staticmethod(hash_core)
+
+
+@pytest.fixture
+def native_kernels() -> None:
+    """A skip where nothing can compile the cpu kernels."""
+    try:
+        load("cpu")
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))

@@ -14,8 +14,6 @@ from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.self_check import network_logits
 from agentrt.engine.models.packed_form import widened
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt_kernels import load
-from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.gguf_blocks import SIZES, block_values, random_block
 from tests.engine.gguf_models import NAMES, greedy_ids, write_model
 from tests.gguf_writer import Stored
@@ -23,14 +21,6 @@ from tests.gguf_writer import Stored
 CPU = torch.device("cpu")
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2}
 MIXED = {"attn_v.": "Q6_K", "ffn_down.": "Q5_K", "ffn_up.": "Q8_0", "token_embd.": "Q4_0"}
-
-
-@pytest.fixture
-def _native():
-    try:
-        load("cpu")
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
 
 
 def matrix(kind: str, rows: int, inputs: int, seed: int = 0) -> tuple[bytes, torch.Tensor]:
@@ -111,7 +101,7 @@ def logits_of(path, **settings):
 
 
 @pytest.mark.parametrize("kind", [*PACKED_FORMS, "mixed"])
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_the_model_computes_what_its_values_say(kind, engine, tmp_path):
     def kind_of(name):
         return next((one for part, one in MIXED.items() if part in name), "Q4_K")
@@ -126,7 +116,7 @@ def test_the_model_computes_what_its_values_say(kind, engine, tmp_path):
     assert (found.argmax(-1) == expected.argmax(-1)).float().mean() > 0.95
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_nothing_quantised_is_unpacked(engine, tmp_path):
     path, _ = quantised_model(engine, tmp_path, lambda _: "Q4_K")
     for name, weight in tensors(path, torch.bfloat16, CPU):
@@ -134,7 +124,7 @@ def test_nothing_quantised_is_unpacked(engine, tmp_path):
     assert load_model(EngineConfig(path)).network.quantised_bytes > 0
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_it_serves_greedy_tokens_in_batches_and_alone(engine, tmp_path):
     path, _ = quantised_model(engine, tmp_path, lambda _: "Q8_0")
     prompts = [[(3 * at) % 250 for at in range(length)] for length in (30, 4, 17)]
@@ -145,7 +135,7 @@ def test_it_serves_greedy_tokens_in_batches_and_alone(engine, tmp_path):
     assert served(prompts) == [served([prompt])[0] for prompt in prompts]
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -8,8 +8,6 @@ from safetensors.torch import load_file, save_file
 
 from agentrt.engine.models.checkpoint import tensor_shapes, tensors
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt_kernels import load
-from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from tests.engine.gguf_models import greedy_ids
 from tests.engine.published_formats import FORMATS, WIDE, rewrite, written
@@ -18,14 +16,6 @@ from tests.engine.published_models import compressed_config, logits_of
 CPU = torch.device("cpu")
 BYTES = {4: (0.5, 0.75), 8: (1.0, 1.25)}
 """Bytes of a weight: at least its code, at most scales and zeros for 32 inputs and an order."""
-
-
-@pytest.fixture
-def _native():
-    try:
-        load("cpu")
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def test_values_are_those_of_the_format(name, plain):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_the_model_computes_what_its_values_say(name, plain):
     path, bits = written(name, plain), FORMATS[name][2]
     expected, _ = logits_of(plain)
@@ -69,7 +59,7 @@ def test_the_model_computes_what_its_values_say(name, plain):
     assert model.report.self_check.startswith("trusted")
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered", "nf4"])
 def test_it_serves_greedy_tokens_in_batches_and_alone(name, plain, engine):
     path = written(name, plain)
@@ -81,7 +71,7 @@ def test_it_serves_greedy_tokens_in_batches_and_alone(name, plain, engine):
     assert served(prompts) == [served([prompt])[0] for prompt in prompts]
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize("name", ["compressed int4 with zeros", "gptq int8 reordered"])
 def test_rows_of_eight_bits_multiply_them(name, plain):
     if not CpuKernels().has_byte_products:
@@ -93,7 +83,7 @@ def test_rows_of_eight_bits_multiply_them(name, plain):
     assert model.report.linear.endswith(" by int8")
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_matrices_of_one_product_may_differ_in_form(plain):
     path = written("compressed int4 in groups", plain)
     weights = load_file(path / "model.safetensors")
@@ -122,7 +112,7 @@ def test_matrices_of_one_product_may_differ_in_form(plain):
     assert model.report.linear == "compressed-tensors int4 and int8"
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
     path = written("gptq int4 reordered", plain)
     weights = load_file(path / "model.safetensors")
@@ -137,7 +127,7 @@ def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
     assert torch.equal(logits_of(path)[0], expected)
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize(
     "name", ["compressed int4 in groups", "gptq int4 reordered", "compressed fp8 in rows"]
 )

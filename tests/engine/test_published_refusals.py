@@ -8,8 +8,6 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.models.checkpoint import tensors
 from agentrt.engine.models.load_plan import plan_load
-from agentrt_kernels import load
-from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.published_formats import WIDE, compressed_fp8, rewrite, written
 from tests.engine.published_models import (
     awq_config,
@@ -21,14 +19,6 @@ from tests.engine.published_models import (
 )
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def _native():
-    try:
-        load("cpu")
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -104,7 +94,7 @@ def drop(name):
     return lambda weights: weights.pop(name)
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize(
     ("name", "edit", "said"),
     [
@@ -228,7 +218,7 @@ def test_partly_quantised_neighbours_are_refused(plain):
         dict(tensors(path, torch.float32, CPU))
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -240,7 +230,7 @@ def test_where_nothing_multiplies_by_them_they_are_refused(settings, said, plain
     assert said in refusal(written("gptq int4", plain), **settings)
 
 
-@pytest.mark.usefixtures("_native")
+@pytest.mark.usefixtures("native_kernels")
 @pytest.mark.parametrize("name", ["nf4", "fp8 blocks"])
 def test_values_of_tables_are_not_multiplied_by_bytes(name, plain):
     message = refusal(written(name, plain), activations="int8")

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.build import compiled
+from agentrt_kernels.cpu.processor import native_target, runnable_levels
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
@@ -33,7 +38,6 @@ def interpreted():
 @pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three threads"])
 def kernels(request):
     """`CpuKernels`, or a skip where nothing can compile it."""
-    from agentrt_kernels.contract import KernelsUnavailable
     from agentrt_kernels.cpu.kernel_set import CpuKernels
 
     try:
@@ -42,3 +46,25 @@ def kernels(request):
         pytest.skip(str(error))
     yield made
     made.use_threads(1)
+
+
+@pytest.fixture(scope="session")
+def native():
+    """The library for this processor, or a skip where nothing can compile it."""
+    try:
+        return c.native()
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(
+    scope="session",
+    params=runnable_levels(native_target().features),
+    ids=lambda level: level.name,
+)
+def level_library(request, tmp_path_factory):
+    """The library for each lesser processor that this one can stand for, or a skip."""
+    try:
+        return c.Native(compiled(request.param, tmp_path_factory.mktemp("libraries")))
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))

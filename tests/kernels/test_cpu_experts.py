@@ -9,24 +9,15 @@ from hypothesis import strategies as st
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.quantisation import quantised
-from agentrt_kernels.contract import GELU_TANH, SILU, Activation, KernelsUnavailable
+from agentrt_kernels.contract import GELU_TANH, SILU, Activation
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.build import compiled
 from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExperts
-from agentrt_kernels.cpu.processor import native_target, runnable_levels
 from agentrt_kernels.reference import Reference
 
 CLAMPED = Activation(1.7, 0.0, 1.0, 0.8)
 DTYPES = [torch.float32, torch.bfloat16]
+pytestmark = pytest.mark.usefixtures("native")
 quick = settings(max_examples=50, deadline=None, derandomize=True, database=None)
-
-
-@pytest.fixture(autouse=True)
-def _compiled():
-    try:
-        c.native()
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
 
 
 def random_experts(count, hidden, inner, bits, biased, dtype, source):
@@ -130,15 +121,8 @@ def test_each_row_gets_what_its_experts_make_of_it(kernels):
     check_experts(c.native())
 
 
-@pytest.mark.parametrize(
-    "level", runnable_levels(native_target().features), ids=lambda one: one.name
-)
-def test_processors_without_dot_products_compute_the_same(level, tmp_path_factory):
-    try:
-        path = compiled(level, tmp_path_factory.mktemp("libraries"))
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    check_experts(c.Native(path))
+def test_processors_without_dot_products_compute_the_same(level_library):
+    check_experts(level_library)
 
 
 @pytest.mark.parametrize("bits", [0, 8])

@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.build import compiled
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.cpu.processor import native_target, runnable_levels
 from agentrt_kernels.cpu.quantised import E4M3, pack_codes
 
+pytestmark = pytest.mark.usefixtures("native")
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
@@ -141,28 +139,13 @@ def check_tables(library, rows, inputs, outputs, bits, group, bias, dtype):
     torch.testing.assert_close(linear.apply(x), wide.to(dtype))
 
 
-@pytest.fixture(autouse=True)
-def _compiled():
-    try:
-        c.native()
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-
-
 def test_a_quantised_linear_is_that_of_its_matrix():
     check_quantised(c.native())
 
 
-@pytest.mark.parametrize(
-    "level", runnable_levels(native_target().features), ids=lambda one: one.name
-)
-def test_processors_without_byte_products_compute_the_same(level, tmp_path_factory):
-    try:
-        path = compiled(level, tmp_path_factory.mktemp("libraries"))
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    check_quantised(c.Native(path))
-    check_tables(c.Native(path))
+def test_processors_without_byte_products_compute_the_same(level_library):
+    check_quantised(level_library)
+    check_tables(level_library)
 
 
 def test_codes_of_a_table_are_those_of_its_matrix():

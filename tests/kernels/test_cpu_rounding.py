@@ -5,16 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.build import compiled
-from agentrt_kernels.cpu.processor import native_target, runnable_levels
 from agentrt_kernels.cpu.rounding import (
     GroupRounding,
     round_groups_native,
     round_groups_reference,
 )
 
+pytestmark = pytest.mark.usefixtures("native")
 quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 ENDS = (8.0, 7.0, 7.5, 8.5, 9.0)
 
@@ -67,27 +65,12 @@ def check_rounding(library, rows, inputs, bits, group, whole, weighed, dtype, si
     assert torch.equal(alone, scales)
 
 
-@pytest.fixture(autouse=True)
-def _compiled():
-    try:
-        c.native()
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-
-
 def test_native_rounding_is_that_of_torch():
     check_rounding(c.native())
 
 
-@pytest.mark.parametrize(
-    "level", runnable_levels(native_target().features), ids=lambda one: one.name
-)
-def test_other_processors_round_the_same(level, tmp_path_factory):
-    try:
-        path = compiled(level, tmp_path_factory.mktemp("libraries"))
-    except KernelsUnavailable as error:
-        pytest.skip(str(error))
-    check_rounding(c.Native(path))
+def test_other_processors_round_the_same(level_library):
+    check_rounding(level_library)
 
 
 def test_threads_round_all_rows():
