@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -27,6 +28,7 @@ from agentrt.structured import (
     regex_shape,
     shape_of,
 )
+from agentrt.structured.backends import llguidance_closing
 from agentrt.structured.backends.llguidance_closing import MASKS_ON_THE_WAY, find_completion
 from agentrt.structured.closing.budget import MAX_PATHS, MAX_VAIN_SEARCHES, EndPaths
 from agentrt.structured.json_schema.exact_check import Unmet
@@ -307,6 +309,16 @@ def test_a_search_on_the_way_has_a_bound(vocab, frame):
     state = CountedMasks(constraint.start(), masks)
     assert find_completion(state, 100_000, alphabet_of(vocab)) is None
     assert 0 < len(masks) <= MASKS_ON_THE_WAY
+
+
+def test_a_clock_that_jumps_under_load_changes_no_end(compiled, monkeypatch):
+    """A search in vain refuses a token, so the output would depend on the load of the machine."""
+    constraint = compiled(json_schema_shape(NODE).spec)
+    end = constraint.start().completion(1000)
+    assert end is not None
+    jumps = itertools.chain([0.0, 0.5], itertools.repeat(1.0))
+    monkeypatch.setattr(llguidance_closing.time, "thread_time", lambda: next(jumps))
+    assert constraint.start().completion(1000) == end
 
 
 class CountedSearches:

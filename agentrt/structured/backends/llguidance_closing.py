@@ -28,13 +28,17 @@ NO_LIMIT = 1 << 20
 _STEPS_ON_THE_WAY = (64, 256)
 
 MASKS_ON_THE_WAY = 256
-"""Maximum number of masks of one search between two steps: the other rows of the batch wait."""
+"""Maximum number of masks of one search on the way: its row waits for the next token."""
 
 PATIENCE_S = 1.0
 """Processor time of one search before the output; a grammar counts as not closable after that."""
 
-_PATIENCE_ON_THE_WAY_S = 0.1
-"""The same between two steps, for grammars with masks that are slow."""
+_PATIENCE_ON_THE_WAY_S = 2.0
+"""The same on the way, for grammars with masks that are slow.
+
+A search in vain refuses a token, so time must not decide for grammars with quick masks, whose
+searches take 5 ms: clocks of virtual processors jump by a quarter of a second under load.
+"""
 
 _FIXED = 2
 _ROOMY = 4
@@ -58,7 +62,7 @@ def find_completion(state: ConstraintState, limit: int, alphabet: Alphabet) -> l
     """Tokens from `state` to a complete text, at most `limit`; None if none were found."""
     if state.can_stop():
         return []
-    on_the_way = limit < NO_LIMIT  # the batch waits then, and an older completion is known
+    on_the_way = limit < NO_LIMIT  # a row waits then, and an older completion is known
     patience = _Patience(
         MASKS_ON_THE_WAY if on_the_way else NO_LIMIT,
         time.thread_time() + (_PATIENCE_ON_THE_WAY_S if on_the_way else PATIENCE_S),
