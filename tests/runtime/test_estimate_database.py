@@ -91,6 +91,19 @@ def test_saving_again_adds_only_what_is_new(path: Path) -> None:
     assert [row.count for row in found] == [10]
 
 
+def test_what_has_decayed_is_taken_away_once(path: Path) -> None:
+    """Each process forgets it as it reads, and takes away what it has forgotten."""
+    table = learned([1e-3, *[5.0] * 2065])
+    assert min(v for row in table.rows() if row.depth == 2 for v in row.sums.values()) < 0.0
+    store(path).save(ENGINES, table.rows())
+    several = [store(path) for _ in range(4)]
+    tables = [Estimates(one.load(ENGINES)) for one in several]
+    for one, mine in zip(several, tables, strict=True):
+        one.save(ENGINES, learned([5.0], mine).rows())
+    assert [row.count for row in store(path).load(ENGINES) if row.depth == 2] == [2070]
+    Estimates(store(path).load(ENGINES))
+
+
 def test_merging_is_learning_in_turn() -> None:
     base = {row.key: row for row in learned([3.0]).rows()}
     stored = {row.key: row for row in learned([3.0, 7.0, 7.0]).rows()}

@@ -26,8 +26,7 @@ from agentrt.scheduler.estimates.call_model import (
     EndedCall,
     Trail,
 )
-from agentrt.scheduler.estimates.histogram import NEGLIGIBLE
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow
+from agentrt.scheduler.estimates.row import CALLS, NEGLIGIBLE, EstimateRow
 
 MAX_MODELS = 1024
 MAX_STORED_ORIGINS = 4

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from agentrt.scheduler.estimates.histogram import NEGLIGIBLE, DecayedHistogram
-from agentrt.scheduler.estimates.row import DECAY, EstimateRow
+from agentrt.scheduler.estimates.histogram import DecayedHistogram
+from agentrt.scheduler.estimates.row import DECAY, NEGLIGIBLE, EstimateRow
 
 Quantity = Literal[
     "output_tokens",

@@ -12,15 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentrt.scheduler.estimates.row import DECAY
+from agentrt.scheduler.estimates.row import DECAY, NEGLIGIBLE
 
 BUCKETS = 64
 SMALLEST, LARGEST = 1e-4, 1e6
 _LOG_SMALLEST = math.log(SMALLEST)
 _PER_LOG = BUCKETS / (math.log(LARGEST) - _LOG_SMALLEST)
 _RESCALE_AT = 1e12
-NEGLIGIBLE = 1e-9
-"""Weight that a merge may leave of decayed observations."""
 
 
 @dataclass(slots=True, eq=False)

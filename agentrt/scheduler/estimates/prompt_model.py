@@ -15,7 +15,6 @@ from typing import Any, get_args
 from agentrt.base.record import record
 from agentrt.base.segments import History, Segment
 from agentrt.scheduler.estimates.call_model import MIN_WEIGHT
-from agentrt.scheduler.estimates.histogram import NEGLIGIBLE
 from agentrt.scheduler.estimates.prompt_parts import (
     KnownParts,
     base_of,
@@ -24,7 +23,7 @@ from agentrt.scheduler.estimates.prompt_parts import (
     parts_of,
     segment_of,
 )
-from agentrt.scheduler.estimates.row import CALLS_DECAY
+from agentrt.scheduler.estimates.row import CALLS_DECAY, NEGLIGIBLE
 
 MAX_TRAILS = 512
 

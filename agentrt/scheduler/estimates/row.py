@@ -20,6 +20,9 @@ PROMPTS = "prompts"
 CALLS_DECAY = 0.9
 """The same factor for calls and prompts: programs change at once, machines slowly."""
 
+NEGLIGIBLE = 1e-9
+"""Weight of observations that have decayed."""
+
 RowKey = tuple[str, str, int | None, str]
 
 
@@ -77,8 +80,21 @@ def merge_rows(
     }
     if own.quantity in (CALLS, PROMPTS, "next"):  # their lightest names are dropped at times
         sums = {name: value for name, value in sums.items() if value > 0.0}
+    else:
+        _drop_decayed(sums)
     count = new_count + (stored.count if stored is not None else 0)
     return replace(own, count=count, sums=sums)
+
+
+def _drop_decayed(sums: dict[str, float]) -> None:
+    """Drop buckets that have decayed.
+
+    A process forgets them when it reads them, so each that merges takes their weight away once.
+    """
+    for name in [one for one, value in sums.items() if abs(value) < NEGLIGIBLE]:
+        if name[0] == "w" and name[1:].isdigit():
+            del sums[name]
+            sums.pop(f"l{name[1:]}", None)
 
 
 def respell(row: EstimateRow, spell: Callable[[str], str]) -> EstimateRow:
