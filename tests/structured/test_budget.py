@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from pathlib import Path
 
 import jsonschema
@@ -28,7 +29,6 @@ from agentrt.structured import (
     regex_shape,
     shape_of,
 )
-from agentrt.structured.backends import llguidance_closing
 from agentrt.structured.backends.llguidance_closing import MASKS_ON_THE_WAY, find_completion
 from agentrt.structured.closing.budget import MAX_PATHS, MAX_VAIN_SEARCHES, EndPaths
 from agentrt.structured.json_schema.exact_check import Unmet
@@ -317,7 +317,7 @@ def test_a_clock_that_jumps_under_load_changes_no_end(compiled, monkeypatch):
     end = constraint.start().completion(1000)
     assert end is not None
     jumps = itertools.chain([0.0, 0.5], itertools.repeat(1.0))
-    monkeypatch.setattr(llguidance_closing.time, "thread_time", lambda: next(jumps))
+    monkeypatch.setattr(time, "thread_time", lambda: next(jumps))
     assert constraint.start().completion(1000) == end
 
 
