@@ -2,25 +2,30 @@
 //
 // With byte dot products a row is integers of sixteen bits and one scale: x = scale * (256 * high +
 // low), both signed bytes. [inputs / 4][high, low][4]; then for each group of inputs where the sums
-// of its products begin, and its sum. Without them, or for codes that are no steps, a row is fp32, and
-// its groups' sums.
+// of its products begin, and its sum. With dot products of words only, the integers lie one after the
+// other, and their sums are those of blocks: a group, or the parts of a long one. Without both, or for
+// codes that are no steps, a row is fp32, and its groups' sums.
 //
-// Rounded to eight bits a row is signed bytes with a scale for each block of inputs: a group, or the
-// parts of a long one.
+// Rounded to eight bits a row is signed bytes with a scale for each block of inputs.
 #pragma once
 #include <vector>
 
 #include "linear.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-constexpr bool HAS_BYTE_DOT = true;
+#define HAS_BYTE_DOT 1
 #else
-constexpr bool HAS_BYTE_DOT = false;
+#define HAS_BYTE_DOT 0
+#endif
+#if !HAS_BYTE_DOT && defined(__AVX2__) && defined(__F16C__)
+#define HAS_WORD_DOT 1
+#else
+#define HAS_WORD_DOT 0
 #endif
 
 constexpr int STEP = 8;  // inputs at a time: groups end at multiples of it
 constexpr float MOST_VALUE = 32639.0f;  // 127 * 256 + 127
-constexpr int MOST_BLOCK = 128;         // inputs of a row that share a scale of eight bits
+constexpr int MOST_BLOCK = 128;  // inputs with one scale of eight bits; their word products fit an int32
 
 struct GroupStart {
   int32_t high, low;
@@ -32,11 +37,12 @@ struct BlockStart {
   float scale, sum;  // the sum is in steps
 };
 
+enum class RowKind { FLOATS, HALVES, WORDS, BYTES };
+
 // How the rows of one linear are laid out, in bytes.
 struct CodeRows {
   int inputs, padded, group, groups, middle;
-  bool floats;
-  bool bytes;  // rounded to eight bits
+  RowKind kind;
   int block;
   size_t starts, scale, stride;
 
@@ -46,16 +52,18 @@ struct CodeRows {
     group = linear.group;
     groups = (padded + group - 1) / group;
     middle = linear.bits == 8 ? 128 : 8;
-    floats = !HAS_BYTE_DOT || linear.coding != Coding::STEPS;
-    bytes = !floats && linear.row_bits == 8;
+    if (linear.coding != Coding::STEPS || !(HAS_BYTE_DOT || HAS_WORD_DOT))
+      kind = RowKind::FLOATS;
+    else if (HAS_WORD_DOT)
+      kind = RowKind::WORDS;
+    else
+      kind = linear.row_bits == 8 ? RowKind::BYTES : RowKind::HALVES;
     block = std::min(group, MOST_BLOCK);
-    if (bytes) {
-      starts = (size_t)padded;
+    starts = (size_t)padded * (kind == RowKind::FLOATS ? sizeof(float) : kind == RowKind::BYTES ? 1 : 2);
+    if (kind == RowKind::WORDS || kind == RowKind::BYTES)
       scale = starts + groups * ((group + block - 1) / block) * sizeof(BlockStart);
-    } else {
-      starts = (size_t)padded * (floats ? sizeof(float) : 2);
+    else
       scale = starts + groups * sizeof(GroupStart);
-    }
     stride = (scale + sizeof(float) + 63) / 64 * 64;
   }
 
@@ -66,9 +74,9 @@ struct CodeRows {
   }
 };
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#if HAS_BYTE_DOT
 template <class T>
-static void take_row(const CodeRows &how, const T *x, char *row) {
+static void take_row_of_halves(const CodeRows &how, const T *x, char *row) {
   f32 most = all(0), faults = all(0);
   for (int k = 0; k < how.inputs; k += LANES) {
     f32 value = take(x + k, how.inputs - k);
@@ -139,6 +147,37 @@ static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
 }
 #endif
 
+#if HAS_WORD_DOT
+template <class T>
+static void take_row_of_words(const CodeRows &how, const T *x, char *row) {
+  f32 most = all(0), faults = all(0);
+  for (int k = 0; k < how.inputs; k += LANES) {
+    f32 value = take(x + k, how.inputs - k);
+    most = largest(most, largest(value, -value));
+    faults += value * all(0);  // what is no number, or has no end, makes the whole row no number
+  }
+  float scale = top(most) / MOST_VALUE;
+  f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
+  if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+  for (int k = 0; k < how.padded; k += LANES) {
+    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * turn : all(0);
+    __m256 part[2];
+    memcpy(part, &value, sizeof value);
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(part[0]), _mm256_cvtps_epi32(part[1]));
+    words = _mm256_permute4x64_epi64(words, 0xd8);
+    memcpy(row + 2 * k, &words, 2 * std::min(LANES, how.padded - k));
+  }
+  BlockStart *start = (BlockStart *)(row + how.starts);
+  for (int k = 0; k < how.padded; start++) {
+    int32_t sum = 0;
+    for (int past = how.block_end(k); k < past; k++) sum += ((const int16_t *)row)[k];
+    *start = {-how.middle * sum, 1.0f, (float)sum};
+  }
+  scale += sum(faults);
+  memcpy(row + how.scale, &scale, sizeof(float));
+}
+#endif
+
 template <class T>
 static void take_row_of_floats(const CodeRows &how, const T *x, char *row) {
   float *to = (float *)row;
@@ -184,9 +223,12 @@ static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf ro
   auto work = [&](int row) {
     const T *from = row_of(row);
     char *to = first + row * how.stride;
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-    if (how.bytes) return take_row_of_bytes(how, from, to);
-    if (!how.floats) return take_row(how, from, to);
+#if HAS_BYTE_DOT
+    if (how.kind == RowKind::BYTES) return take_row_of_bytes(how, from, to);
+    if (how.kind == RowKind::HALVES) return take_row_of_halves(how, from, to);
+#endif
+#if HAS_WORD_DOT
+    if (how.kind == RowKind::WORDS) return take_row_of_words(how, from, to);
 #endif
     take_row_of_floats(how, from, to);
   };

@@ -7,44 +7,14 @@
 // [panel][32]. The factors are powers of two that keep the scales within the range of fp16. Codes that
 // are no steps stand for a value themselves, without a middle and a zero.
 #pragma once
-#include "code_rows.h"
+#include "code_panel.h"
 #include "lora.h"
+#include "word_products.h"
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-constexpr int MOST_CODE_ROWS = 6;
-#else
-constexpr int MOST_CODE_ROWS = 2;
-#endif
+constexpr int MOST_CODE_ROWS = HAS_BYTE_DOT || HAS_WORD_DOT ? 6 : 2;
+constexpr int MOST_VALUE_ROWS = HAS_BYTE_DOT ? 6 : 2;  // by fp32: as many as leave sums in registers
 
-INLINE size_t code_bytes(int padded, int bits) { return (size_t)padded * PANEL * bits / 8; }
-
-// Sixteen values of fp16.
-INLINE f32 load_halves(const uint16_t *from) {
-#if defined(__AVX512F__)
-  return (f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
-#else
-  u32 bits = load_words(from);
-  u32 sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13;
-  f32 value = (f32)rest * all(5.192296858534828e33f);  // 2^112 moves the exponent
-  return (f32)((u32)value | sign);
-#endif
-}
-
-// One panel of a weight.
-struct CodePanel {
-  const char *codes;
-  const uint16_t *scales, *zeros;
-  const float *factors, *table;
-};
-
-INLINE CodePanel code_panel(const Linear &linear, const CodeRows &how, int panel) {
-  size_t scales = (size_t)panel * how.groups * PANEL;
-  return {(const char *)linear.weight + panel * code_bytes(how.padded, linear.bits),
-          linear.scales + scales, linear.zeros == nullptr ? nullptr : linear.zeros + scales,
-          linear.factors + (size_t)panel * PANEL, linear.table};
-}
-
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#if HAS_BYTE_DOT
 // The codes of eight inputs, four in each half. Memory `ahead` bytes on is prefetched.
 template <int BITS>
 INLINE void load_codes(const char *codes, int64_t ahead, __m512i (&w)[2][WIDE]) {
@@ -179,7 +149,7 @@ struct ValueSums {
   __attribute__((always_inline)) f32 value(int row, int v) const { return sums[row][v]; }
 };
 
-#if !defined(__AVX512VNNI__) || !defined(__AVX512BW__)
+#if !HAS_BYTE_DOT
 template <int BITS, int ROWS>
 using StepSums = ValueSums<Coding::STEPS, BITS, ROWS>;
 #endif
@@ -225,7 +195,7 @@ static __attribute__((noinline)) void multiply_codes(const CodeRows &how, const 
   }
 }
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#if HAS_BYTE_DOT
 // The same for rows rounded to eight bits, whose sums stay in registers over all blocks.
 template <int BITS, bool ZEROS, int ROWS>
 static __attribute__((noinline)) void multiply_bytes(const CodeRows &how, const char *rows,
@@ -292,10 +262,19 @@ template <Coding CODING, int BITS, bool ZEROS, int ROWS>
 static void multiply_code_rows(const CodeRows &how, const char *rows, const CodePanel &panel,
                                int64_t ahead, float *out) {
   if constexpr (CODING == Coding::STEPS) {
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-    if (how.bytes) return multiply_bytes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+#if HAS_BYTE_DOT
+    if (how.kind == RowKind::BYTES) return multiply_bytes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
 #endif
+#if HAS_WORD_DOT
+    multiply_words<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+#else
     multiply_codes<StepSums<BITS, ROWS>, ZEROS, ROWS>(how, rows, panel, ahead, out);
+#endif
+  } else if constexpr (ROWS > MOST_VALUE_ROWS) {
+    constexpr int SOME = MOST_VALUE_ROWS;
+    multiply_code_rows<CODING, BITS, ZEROS, SOME>(how, rows, panel, 0, out);
+    multiply_code_rows<CODING, BITS, ZEROS, ROWS - SOME>(how, rows + SOME * how.stride, panel, ahead,
+                                                         out + SOME * PANEL);
   } else {
     multiply_codes<ValueSums<CODING, BITS, ROWS>, ZEROS, ROWS>(how, rows, panel, ahead, out);
   }
@@ -309,7 +288,7 @@ static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
   switch (count) {
     ROWS_ARE(1)
     ROWS_ARE(2)
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#if HAS_BYTE_DOT || HAS_WORD_DOT
     ROWS_ARE(3)
     ROWS_ARE(4)
     ROWS_ARE(5)
