@@ -17,6 +17,7 @@ class BatchSummary:
     Attributes:
         done: Records with a result.
         failed: Numbers of the records with an error.
+        unread: Numbers of the lines that are no record: not JSON, or no arguments of the program.
         unknown: Numbers of the records with a `write` tool whose outcome is unknown.
         standing: Records with a row of an earlier command.
         not_run: Records that were not run, or not to their end.
@@ -28,6 +29,7 @@ class BatchSummary:
 
     done: int = 0
     failed: list[int] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     standing: int = 0
     not_run: int = 0
@@ -39,6 +41,8 @@ class BatchSummary:
     def lines(self, spent_s: float) -> list[str]:
         """The closing lines, for a command that took `spent_s`."""
         parts = [f"{self.done:,} done", f"{len(self.failed):,} failed{_numbers(self.failed)}"]
+        if self.unread:
+            parts.append(f"{len(self.unread):,} not read{_numbers(self.unread)}")
         if self.standing:
             parts.append(f"{self.standing:,} stood already")
         if self.not_run:

@@ -7,7 +7,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.errors import AgentrtError, ErrorRecord, NotInstalled, record_of
+from agentrt.base.errors import AgentrtError, ErrorRecord, NotInstalled, UsageError, record_of
 from agentrt.base.exception_groups import leaves, root_of
 
 COMMAND_LINE = "the command line"
@@ -78,6 +78,19 @@ def location_of(error: BaseException, folder: Path | None = None) -> str:
         if is_users(path, folder):
             return f"{shortened(path)}:{frame.lineno} in {frame.name}"
     return where
+
+
+def helpful_traceback(error: BaseException, folder: Path | None = None) -> str:
+    """The traceback that -v adds; "" if it shows nothing that the three lines do not.
+
+    That is so for a wrong input with a remedy, found before any code of the program ran.
+    """
+    first = root_of(error)
+    frames = [*traceback.extract_tb(error.__traceback__), *traceback.extract_tb(first.__traceback__)]
+    is_told = isinstance(first, UsageError) and bool(first.hint)
+    if not frames or (is_told and not any(is_users(Path(one.filename), folder) for one in frames)):
+        return ""
+    return "".join(traceback.format_exception(error))
 
 
 def is_users(path: Path, folder: Path | None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +16,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.engines import engines
-from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
+from agentrt.cli.error_report import INTERRUPTED, exit_code_of, helpful_traceback, report
 from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
@@ -165,7 +164,7 @@ def help_for(command: str) -> str:
 def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int:
     """Print an error on standard error; returns the exit code."""
     if verbose:
-        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.write(helpful_traceback(error, folder))
     if isinstance(root_of(error), KeyboardInterrupt):
         typer.echo("interrupted", err=True)
         return INTERRUPTED

@@ -6,7 +6,6 @@ import inspect
 import os
 import shutil
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.text_columns import folded
 from agentrt.cli.batch import Batch
 from agentrt.cli.batch_inputs import RunInput
-from agentrt.cli.error_report import located, record_lines
+from agentrt.cli.error_report import helpful_traceback, located, record_lines
 from agentrt.cli.output import plain, shown
 from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary
@@ -86,7 +85,7 @@ class ResultPrinter:
         """Print an error on standard error, with the record of a batch that it belongs to."""
         if isinstance(error, Exception):
             if self._settings.verbose:
-                traceback.print_exception(error, file=sys.stderr)
+                sys.stderr.write(helpful_traceback(error, self._folder))
             found = located(error, folder=self._folder)
             if self._batch is not None and of.number and of.error is None:
                 place = f"{self._batch.path}:{of.number}"

@@ -160,6 +160,8 @@ class Session:
             outcome = self._outcomes.get(index)
             if outcome is None or outcome.is_cut_off:
                 closing.not_run += index not in self._skipped
+            elif one.error is not None and outcome.error is one.error:
+                closing.unread.append(one.number)
             elif outcome.error is None:
                 closing.done += 1
             else:

@@ -83,11 +83,18 @@ def test_a_batch_ends_with_a_summary(batch: Run) -> None:
     told = batch([*LINES, '{"x": 9}'])
     assert "compound" not in told.err
     last = told.err.splitlines()[-1]
-    assert last.startswith("batch: 3 done, 2 failed (lines 2, 4); 0 tokens in, 0 out (0/s); ")
+    assert last.startswith("batch: 3 done, 1 failed (line 4), 1 not read (line 2); 0 tokens in, 0 out (0/s); ")
     assert last.endswith(" records/s")
     assert told.out.splitlines()[-1] == '"text\\n9"', "a row is one line, text too"
     assert batch(LINES, "-v").err.count("compound") == 3
     assert "batch:" not in batch(LINES, "-q").err
+
+
+def test_verbose_shows_tracebacks_of_the_program_alone(batch: Run) -> None:
+    err = batch(LINES, "-v").err
+    assert err.count("Traceback") == 1
+    assert "ZeroDivisionError: " in err.split("Traceback")[1]
+    assert "\nerror: UsageError: in.jsonl:2 names" in f"\n{err}"
 
 
 def test_the_closing_lines_name_what_is_left() -> None:

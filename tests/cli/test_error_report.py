@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.base.errors import DeadlineExceeded, EngineDied, UsageError
-from agentrt.cli.error_report import exit_code_of, three_lines
+from agentrt.cli.error_report import exit_code_of, helpful_traceback, three_lines
 
 HERE = Path(__file__).parent
 
@@ -42,6 +42,15 @@ def test_a_group_tells_where_it_was_raised() -> None:
     """Its members may never have been raised themselves."""
     group = raised(ExceptionGroup("two", [ValueError("x"), ValueError("y")]))
     assert "test_error_report.py:" in three_lines(group, folder=HERE).splitlines()[1]
+
+
+def test_a_traceback_helps_where_code_of_the_program_ran(tmp_path: Path) -> None:
+    wrong = raised(UsageError("no file", hint="give one"))
+    assert "in raised" in helpful_traceback(wrong, HERE)
+    assert helpful_traceback(wrong, tmp_path) == ""
+    assert helpful_traceback(raised(UsageError("no remedy")), tmp_path)
+    assert helpful_traceback(raised(EngineDied("x")), tmp_path), "whoever mends the engine reads it"
+    assert helpful_traceback(EngineDied("never raised"), HERE) == ""
 
 
 @pytest.mark.parametrize(
