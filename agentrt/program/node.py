@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+import anyio
+
 from agentrt.base.canonical_json import content
-from agentrt.base.errors import NodeCancelled, NotYetKnown, ToolFailed, UsageError
+from agentrt.base.errors import DeadlineExceeded, NodeCancelled, NotYetKnown, ToolFailed, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.notifier import Notifier
 from agentrt.base.segments import Hole, Segment, Text
+from agentrt.program.call_site import call_site
 from agentrt.program.ports import OwningScope, active
 from agentrt.protocol.events import NodeKind
 
@@ -126,6 +129,49 @@ class Node(Generic[T_co]):
         """
         if not self._done:
             self.scope.run.cancel(self, reason or "cancelled by the program")
+
+    def within(self, seconds: float) -> Coroutine[Any, Any, T_co]:
+        """Await it for some seconds at most; then it is cancelled, and nothing else is.
+
+        Example:
+            >>> from agentrt import DeadlineExceeded, chat, program
+            >>> @program
+            ... async def river(seconds: float) -> str:
+            ...     try:
+            ...         return await chat().user("Name a river.").generate().within(seconds)
+            ...     except DeadlineExceeded:
+            ...         return "too late"
+            >>> river.run(60.0), river.run(0.0001)
+            ('Nile', 'too late')
+
+        Args:
+            seconds: Seconds from the wait on.
+
+        Raises:
+            UsageError: The seconds are not above 0.
+            DeadlineExceeded: They are over; raised once the node has ended.
+            OutcomeUnknown: They are over while a `write` tool is under way.
+        """
+        if not seconds > 0:
+            raise UsageError(f"within({seconds!r}) is out of range", hint="Give seconds above 0")
+        return self._wait_within(seconds, call_site())
+
+    async def _wait_within(self, seconds: float, site: str) -> T_co:
+        with anyio.move_on_after(seconds):
+            return await self
+        progress = self.scope.run.progress()
+        self.cancel(f"took longer than {seconds:g} s")
+        with anyio.CancelScope(shield=True):
+            await wait_until_done(self)
+        try:
+            return await self  # it may have ended meanwhile, or be a tool whose end is not known
+        except NodeCancelled:
+            raise DeadlineExceeded(
+                f"{self.label} took longer than {seconds:g} s",
+                progress=progress,
+                where=site,
+                holds_content=False,
+            ) from None
 
     async def _wait(self) -> T_co:
         if not self._done:

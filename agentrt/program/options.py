@@ -50,6 +50,7 @@ _OWN_STYLE = {
     "calls": "Leave it out: calls are written as in the model's prompts",
     "tagged": "Give it to the contents of the tags: tag(name, typed(..., json_style=...))",
 }
+_ELSEWHERE = {"timeout": ["deadline"]}  # names that other libraries have
 _KNOWN = dict.fromkeys((*PlainGenOptions.__annotations__, "on_overflow"))
 
 
@@ -61,7 +62,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     for name in options:
         if name not in _KNOWN:
-            near = difflib.get_close_matches(name, _KNOWN, n=1)
+            near = _ELSEWHERE.get(name) or difflib.get_close_matches(name, _KNOWN, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(_KNOWN)}"
             raise UsageError(f"generate has no option {name!r}", hint=hint)
     deadline_s = options.get("deadline")
