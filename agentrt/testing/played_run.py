@@ -67,6 +67,7 @@ class PlayedToolCall:
         result: Result as plain data; None without one.
         error: Why it failed, or "".
         attempts: Number of attempts.
+        outcome: `ok`, `failed` or `cancelled`; that of the recorded call in a replay.
     """
 
     node_id: NodeId
@@ -75,6 +76,7 @@ class PlayedToolCall:
     result: Any = None
     error: str = ""
     attempts: int = 1
+    outcome: str = "ok"
 
 
 @dataclass(slots=False, eq=False)
@@ -235,6 +237,7 @@ def _tool_call(node: NodeRecord) -> PlayedToolCall:
         result=_plain(attributes.get("gen_ai.tool.call.result", "null")),
         error=error.message if error is not None else "",
         attempts=len(node.attempts),
+        outcome=node.outcome or "cancelled",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,13 +11,17 @@ import anyio
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import AgentrtError, ToolFailed
-from agentrt.recording import RecordedRuns, RecordedToolCall
+from agentrt.recording import RecordedError, RecordedRuns, RecordedToolCall
 from agentrt.testing.recorded_left import take
 from agentrt.testing.recorded_value import recorded_value
-from agentrt.testing.replay_script import RecordingMismatch
+from agentrt.testing.replay_script import GRACE_S, RecordingMismatch
 from agentrt.tools import ToolSpec
 from agentrt.tools.result_type import result_adapter
 from agentrt.tools.write_log import WriteCall
+
+
+_CUT_OFF = asyncio.CancelledError.__name__
+"""Type of the error of an attempt that was cancelled, by the program or by a deadline."""
 
 
 class ReplayTools:
@@ -58,8 +63,12 @@ class ReplayTools:
         await anyio.sleep(recorded.seconds + (0.0 if attempt else found.wait_s))
         if spec.effects == "pure":
             return await make()
+        if recorded.error is not None and recorded.error.type == _CUT_OFF:
+            await anyio.sleep(GRACE_S)
+            self.problems.append(_goes_on(use, recorded.seconds))
+            raise self.problems[-1]
         if recorded.error is not None:
-            raise ToolFailed(recorded.error.message.removeprefix(f"{spec.name}: "), tool=spec.name)
+            raise _failed(spec.name, recorded.error, attempt + 1)
         try:
             if found.result is None:
                 raise RecordingMismatch(f"the recording has no result of {use.call}")
@@ -83,6 +92,22 @@ class ReplayTools:
         lines = "".join(f"\n  {one}" for one in made)
         left = f"the recording has these calls left:{lines}" if made else "there are none left"
         return RecordingMismatch(f"{use.call}: {use.spec.name} was not called with {shown}; {left}")
+
+
+def _failed(name: str, error: RecordedError, attempts: int) -> ToolFailed:
+    """The failure as `execute` makes it of what a tool raises."""
+    if error.type == ToolFailed.__name__:
+        return ToolFailed(error.message.removeprefix(f"{name}: "), tool=name)
+    message = f"{name}: {error.type}: {error.message or 'no message'}"
+    failed = ToolFailed(message, tool=name, attempts=attempts)
+    failed.__cause__ = Exception(error.message or error.type)  # the text for a prompt
+    return failed
+
+
+def _goes_on(use: WriteCall, after_s: float) -> RecordingMismatch:
+    return RecordingMismatch(
+        f"{use.call} was cancelled in the recording after {after_s:.3f} s, and goes on now"
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -159,6 +159,7 @@ def test_tool_calls_have_arguments_results_and_errors() -> None:
     calls = [call("price", symbol="IBM"), call("price", symbol="no")]
     first, second = ScriptedRuntime([calls]).run(plan).tool_calls
     assert (first.name, first.arguments, first.result) == ("price", {"symbol": "IBM"}, 12.5)
+    assert (first.outcome, second.outcome) == ("ok", "failed")
     assert second.result is None
     assert "no such symbol" in second.error
 
