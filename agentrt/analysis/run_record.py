@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentrt.analysis.stage import Stage
-from agentrt.base.errors import ErrorRecord
+from agentrt.base.errors import DeadlineExceeded, ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.record import record
 from agentrt.protocol import events
@@ -95,6 +95,22 @@ class NodeRecord:
         return self.finished.outcome if self.finished else None
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the node did not end by itself: how long it would have taken is not known.
+
+        It was cancelled, passed a deadline, or was a tool whose last attempt timed out.
+        """
+        if self.finished is None or self.outcome == "cancelled":
+            return True
+        if self.outcome == "ok":
+            return False
+        error, attempts = self.finished.error, self.attempts
+        late = attempts[-1].error if attempts else None
+        return (error is not None and error.type == DeadlineExceeded.__name__) or (
+            late is not None and late.type == TimeoutError.__name__
+        )
+
+    @property
     def end_seq(self) -> int:
         """Place of the node's end in causal order; open nodes come last, the innermost first."""
         return self.finished_seq if self.finished else NEVER - self.seq
@@ -162,6 +178,12 @@ class RunRecord:
     def outcome(self) -> events.Outcome:
         """Kind of the run's end; a run cut short was cancelled."""
         return self.finished.outcome if self.finished else "cancelled"
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the run was cancelled or passed its deadline, so that it has no end of its own."""
+        root = self.root
+        return self.outcome == "cancelled" or (root is not None and root.is_cut_off)
 
     @property
     def root(self) -> NodeRecord | None:

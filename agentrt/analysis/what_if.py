@@ -43,13 +43,16 @@ def what_ifs(
     """Estimates for a finished run, the largest saving first.
 
     Contention is not simulated: nodes that share an engine keep their measured times. A race keeps
-    its winner.
+    its winner. Nodes that were cut off keep the time that they had, since nobody knows how long
+    they would have taken; a run that was cut off has no estimates for the same reason.
 
     Args:
         record: A finished run.
         path: Critical path of the record, if already known.
         causes: Causes of the same record, if already known.
     """
+    if record.is_cut_off:
+        return ()
     causes = causes or Causes(record)
     path = path if path is not None else critical_path(record, causes)
     found = [
@@ -64,10 +67,18 @@ def what_ifs(
     return tuple(sorted(found, key=lambda one: -one.saved_s))
 
 
+def cut_off_names(record: RunRecord) -> tuple[str, ...]:
+    """Names of the generations, tools and questions that were cut off while code awaited them."""
+    cut = (node for node in record.leaves() if node.is_cut_off and node.demanded_at_s is not None)
+    return tuple(dict.fromkeys(node.name for node in cut))
+
+
 def scaled_s(
     record: RunRecord, factor: Factor, causes: Causes | None = None, *, code: bool = True
 ) -> float:
     """The compound latency if the time under each label took `factor` times as long.
+
+    Nodes that were cut off keep the time that they had.
 
     Example:
         `scaled_s(record, lambda node, label: 0.0 if label == "queue" else 1.0)` is the latency of
@@ -89,7 +100,10 @@ def scaled_s(
                 saved_s += seconds * (1.0 - factor(node, label))
         return max(0.0, measured_s - saved_s)
 
-    return replay_s(record, length_s, causes, code=code, item_s=length_s)
+    def end_s(node: NodeRecord, measured_s: float) -> float:
+        return measured_s if node.is_cut_off else length_s(node, measured_s)
+
+    return replay_s(record, end_s, causes, code=code, item_s=length_s)
 
 
 def engine_count(record: RunRecord) -> int:
@@ -104,11 +118,13 @@ def _estimate(record: RunRecord, change: str, basis: str, compound_s: float) -> 
 
 
 def _sites(record: RunRecord, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
-    """Kind and name of the generations and tools with most time on the path."""
+    """Kind and name of the generations and tools that ended, with most time on the path first."""
     on_path_s: dict[tuple[str, str], float] = defaultdict(float)
     for step in path:
         node = record.nodes.get(step.node_id)
-        if step.part == "work" and node is not None and node.kind in ("tool", "generate"):
+        if step.part != "work" or node is None or node.is_cut_off:
+            continue
+        if node.kind in ("tool", "generate"):
             on_path_s[node.kind, node.name] += step.length_s
     return sorted(on_path_s, key=lambda site: -on_path_s[site])[:MAX_SITES]
 
@@ -122,6 +138,8 @@ def _at_site(record: RunRecord, site: tuple[str, str], causes: Causes) -> WhatIf
 
     change = f"{name} twice as fast" if kind == "tool" else f"{name} writes half as many tokens"
     basis = "each call takes half its time" if kind == "tool" else "its decoding takes half as long"
+    if any(one.is_cut_off for one in record.leaves() if (one.kind, one.name) == site):
+        basis += ", those that were cut off aside"
     return _estimate(record, change, basis, scaled_s(record, factor, causes))
 
 

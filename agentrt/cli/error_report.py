@@ -86,7 +86,10 @@ def helpful_traceback(error: BaseException, folder: Path | None = None) -> str:
     That is so for a wrong input with a remedy, found before any code of the program ran.
     """
     first = root_of(error)
-    frames = [*traceback.extract_tb(error.__traceback__), *traceback.extract_tb(first.__traceback__)]
+    frames = [
+        *traceback.extract_tb(error.__traceback__),
+        *traceback.extract_tb(first.__traceback__),
+    ]
     is_told = isinstance(first, UsageError) and bool(first.hint)
     if not frames or (is_told and not any(is_users(Path(one.filename), folder) for one in frames)):
         return ""

@@ -19,7 +19,6 @@ from agentrt.tools import ToolSpec
 from agentrt.tools.result_type import result_adapter
 from agentrt.tools.write_log import WriteCall
 
-
 _CUT_OFF = asyncio.CancelledError.__name__
 """Type of the error of an attempt that was cancelled, by the program or by a deadline."""
 

@@ -1,6 +1,8 @@
 """Replays with one thing changed: what they save, and what no change can do."""
 
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -8,9 +10,19 @@ from hypothesis import strategies as st
 
 from agentrt.analysis import NodeRecord, RunRecord, replay_s
 from agentrt.analysis.stage import LABELS, Label
-from agentrt.analysis.what_if import MAX_SITES, engine_count, scaled_s, what_ifs
+from agentrt.analysis.what_if import MAX_SITES, cut_off_names, engine_count, scaled_s, what_ifs
+from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RunId
-from agentrt.protocol.events import PrefixLost, RequestSent, RunFinished, Scheduled
+from agentrt.protocol.events import (
+    Event,
+    NodeDeclared,
+    NodeFinished,
+    PrefixLost,
+    RequestSent,
+    RunFinished,
+    Scheduled,
+    ToolEnded,
+)
 from tests.oracles.random_programs import random_body
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
@@ -124,6 +136,95 @@ def test_one_of_several_engines_more_helps_less() -> None:
     record.on_events(told)
     assert engine_count(record) == 2
     assert saved(record)["One engine more"] == pytest.approx(0.1)
+
+
+LATE = ErrorRecord("DeadlineExceeded", "passed its deadline")
+
+
+def ended(told: list[Event], kind: str, **how: Any) -> RunRecord:
+    """The record of a run of which the nodes of a kind end otherwise."""
+    ids = {one.node_id for one in told if isinstance(one, NodeDeclared) and one.kind == kind}
+    record = RunRecord()
+    for one in told:
+        is_end = isinstance(one, NodeFinished) and one.node_id in ids
+        record.on_events([replace(one, **how) if is_end else one])
+    return record
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"outcome": "failed", "error": LATE},
+        {"outcome": "cancelled", "reason": "took longer than 1 s", "stopped_at_s": 101.0},
+    ],
+    ids=["deadline", "cancelled"],
+)
+def test_a_node_that_was_cut_off_saves_nothing(how: dict[str, Any]) -> None:
+    told = play(
+        (
+            Work("tool", queue_s=0.2, decode_s=0.8),
+            WaitStatement(0),
+            Work("generate", decode_s=0.6),
+            WaitStatement(1),
+        )
+    )
+    record = ended(told, "tool", **how)
+    assert saved(record) == {
+        "generate writes half as many tokens": 0.3,
+        "All decoding twice as fast": 0.3,
+        "No queueing": 0.0,
+        "One engine more": 0.0,
+        "Every prefix warm": 0.0,
+        "No time in the program's code": 0.0,
+    }
+    assert cut_off_names(record) == ("tool",)
+    assert cut_off_names(record_of(Work("tool", decode_s=0.8))) == ()
+
+
+def test_a_tool_that_timed_out_was_cut_off() -> None:
+    told: list[Event] = [
+        replace(one, error=ErrorRecord("TimeoutError", "took longer than 1 s"))
+        if isinstance(one, ToolEnded)
+        else one
+        for one in play((Work("tool", decode_s=1.0), WaitStatement(0)))
+    ]
+    failed = ended(told, "tool", outcome="failed", error=ErrorRecord("ToolFailed", "too slow"))
+    assert "tool twice as fast" not in saved(failed)
+    assert saved(ended(told, "tool", outcome="ok"))["tool twice as fast"] == pytest.approx(0.5)
+
+
+def test_calls_that_ended_beside_one_that_was_cut_off_are_told_apart() -> None:
+    told = play(
+        tuple(one for at in (0, 1) for one in (Work("tool", decode_s=1.0), WaitStatement(at)))
+    )
+    first = next(one for one in told if isinstance(one, NodeFinished))
+    told[told.index(first)] = replace(first, outcome="failed", error=LATE)
+    record = RunRecord()
+    record.on_events(told)
+    found = what_ifs(record)[0]
+    assert (found.change, round(found.saved_s, 9)) == ("tool twice as fast", 0.5)
+    assert found.basis == "each call takes half its time, those that were cut off aside"
+
+
+def test_items_before_a_cut_still_come_earlier() -> None:
+    told = play(
+        (
+            Work("generate", queue_s=0.2, decode_s=0.8, items=4),
+            WaitStatement(0, 0),
+            Work("tool", plan=(0, 0), decode_s=1.0),
+        )
+    )
+    record = ended(told, "generate", outcome="failed", error=LATE)
+    assert scaled_s(record, lambda _, label: 0.0 if label == "queue" else 1.0) == pytest.approx(1.2)
+
+
+def test_a_run_that_was_cut_off_has_no_estimates() -> None:
+    told = play((Work("tool", decode_s=0.8), WaitStatement(0)))
+    assert what_ifs(ended(told, "tool", outcome="ok"))
+    assert what_ifs(ended(told, "program", outcome="failed", error=LATE)) == ()
+    unfinished = RunRecord()
+    unfinished.on_events(told[:-2])
+    assert what_ifs(unfinished) == ()
 
 
 def test_a_run_that_never_began_has_nothing_to_save() -> None:

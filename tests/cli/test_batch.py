@@ -83,7 +83,9 @@ def test_a_batch_ends_with_a_summary(batch: Run) -> None:
     told = batch([*LINES, '{"x": 9}'])
     assert "compound" not in told.err
     last = told.err.splitlines()[-1]
-    assert last.startswith("batch: 3 done, 1 failed (line 4), 1 not read (line 2); 0 tokens in, 0 out (0/s); ")
+    assert last.startswith(
+        "batch: 3 done, 1 failed (line 4), 1 not read (line 2); 0 tokens in, 0 out (0/s); "
+    )
     assert last.endswith(" records/s")
     assert told.out.splitlines()[-1] == '"text\\n9"', "a row is one line, text too"
     assert batch(LINES, "-v").err.count("compound") == 3

@@ -60,7 +60,7 @@ def run_report(record: RunRecord, more: Sequence[str] = (), causes: Causes | Non
     found = what_ifs(record, path, causes)
     sections = [
         split_section(parts, record.compound_s),
-        what_if_section(found, record.compound_s),
+        what_if_section(found, record),
         timeline_section(record, bars(record, path, causes), on_path),
         path_section(record, path, causes),
         graph_section(program_graph(record, path, causes)),

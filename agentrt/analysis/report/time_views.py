@@ -11,7 +11,7 @@ from agentrt.analysis.latency_split import step_stages
 from agentrt.analysis.report.words import LABEL_WORDS, LEAST_S, counted, duration, share, shortened
 from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.stage import LABELS, Label
-from agentrt.analysis.what_if import WhatIf
+from agentrt.analysis.what_if import WhatIf, cut_off_names
 
 MAX_STEPS = 40
 _LEAST_SHARE_IN_BAR = 0.08  # of the bar, for a figure inside
@@ -42,8 +42,12 @@ def split_section(parts: dict[Label, float], compound_s: float) -> str:
     )
 
 
-def what_if_section(found: tuple[WhatIf, ...], compound_s: float) -> str:
+def what_if_section(found: tuple[WhatIf, ...], record: RunRecord) -> str:
     """Estimates, the largest saving first; those that save nothing behind a fold."""
+    compound_s = record.compound_s
+    if record.is_cut_off:
+        unknown = "The run was cut off before its end: what would have been left is not known."
+        return section("what-if", "What would make it faster", _note(unknown))
     useful = [one for one in found if one.saved_s > _LEAST_SAVING * compound_s]
     rest = [one for one in found if one not in useful]
     parts = [
@@ -60,6 +64,13 @@ def what_if_section(found: tuple[WhatIf, ...], compound_s: float) -> str:
         items = "".join(f"<li>{escape(one.change)}: {escape(one.basis)}</li>" for one in rest)
         parts.append(
             folded(f"{counted(len(rest), 'change')} would save nothing", f"<ul>{items}</ul>")
+        )
+    if cut := cut_off_names(record):
+        parts.append(
+            _note(
+                f"Cut off before their end, so that they keep the time they had: "
+                f"{shortened(', '.join(cut), 200)}."
+            )
         )
     return section("what-if", "What would make it faster", *parts)
 

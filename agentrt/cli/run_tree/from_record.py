@@ -13,7 +13,8 @@ def tree_of_record(record: RunRecord, *, with_savings: bool = False) -> RunTree 
     Args:
         record: The run.
         with_savings: Whether to work out what each node of the critical path costs the run, which
-            takes a pass over the run for each of them.
+            takes a pass over the run for each of them. One that was cut off has none: how long it
+            would have taken is not known.
     """
     causes = Causes(record)
     on_path = {step.node_id for step in critical_path(record, causes)}
@@ -23,7 +24,7 @@ def tree_of_record(record: RunRecord, *, with_savings: bool = False) -> RunTree 
         parent = made.get(node.declared.parent) if node.declared.parent else None
         one = made[node.node_id] = _node(record, node, causes, parent)
         one.critical = node.node_id in on_path
-        if one.critical and with_savings and node.kind != "program":
+        if one.critical and with_savings and node.kind != "program" and not node.is_cut_off:
             one.saving_s = max(0.0, saving_s(record, node.node_id, causes))
         if tree is None:
             tree = RunTree(one)

@@ -55,6 +55,32 @@ def report_of(events: Sequence[Event]) -> Element:
     return page
 
 
+def test_what_was_cut_off_saves_nothing() -> None:
+    late = ErrorRecord("DeadlineExceeded", "passed its deadline")
+    told = play((Work("tool", decode_s=1.0), WaitStatement(0), Work("generate", decode_s=0.5)))
+
+    def told_with(kind: str) -> str:
+        ids = {one.node_id for one in told if isinstance(one, NodeDeclared) and one.kind == kind}
+        return (
+            report_of(
+                [
+                    replace(one, outcome="failed", error=late)
+                    if isinstance(one, NodeFinished) and one.node_id in ids
+                    else one
+                    for one in told
+                ]
+            )
+            .named("what-if")
+            .text()
+        )
+
+    assert "keep the time they had: tool." in told_with("tool")
+    assert "Tool twice" not in told_with("tool")
+    assert "saves" not in told_with("program")
+    assert "cut off before its end" in told_with("program")
+    assert "cut off" not in told_with("ask")
+
+
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_every_run_has_a_sound_page(rng: Random) -> None:

@@ -1,5 +1,6 @@
 """A tree as rows of text: they fit, and no node at work is lost."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,13 +10,14 @@ from rich.cells import cell_len
 
 from agentrt.analysis import RunRecord
 from agentrt.analysis.stage import LABELS, Stage
+from agentrt.base.errors import ErrorRecord
 from agentrt.cli.run_tree.choice import rows_of
 from agentrt.cli.run_tree.from_events import LiveRunTree
 from agentrt.cli.run_tree.from_record import tree_of_record
 from agentrt.cli.run_tree.glyphs import ASCII, COLOURS, UNICODE, Glyphs, glyphs_for
 from agentrt.cli.run_tree.layout import View, painted, text_of, tree_lines, tree_text
 from agentrt.cli.run_tree.node import GROUPS, RunTree, State, TreeNode, group_of
-from agentrt.protocol.events import Event
+from agentrt.protocol.events import Event, NodeFinished
 from tests.oracles.random_programs import random_body
 from tests.oracles.random_runs import play
 from tests.oracles.statements import WaitStatement, Work
@@ -174,6 +176,18 @@ def test_a_cell_shows_what_took_most_of_it() -> None:
     assert painted([("tool", 2.0, 2.0)], 0.0, 4.0, 4) == ["", "", "tool", ""]
     assert painted([("tool", 4.0, 4.0)], 0.0, 4.0, 2) == ["", "tool"]
     assert painted([("tool", 1.0, 1.0)], 1.0, 1.0, 2) == ["tool", ""]
+
+
+def test_a_node_that_was_cut_off_has_no_saving() -> None:
+    late = ErrorRecord("DeadlineExceeded", "passed its deadline")
+    record = RunRecord()
+    for one in events_of(*PLAN):
+        is_cut = isinstance(one, NodeFinished) and one.node_id.endswith("tool1")
+        record.on_events([replace(one, outcome="failed", error=late) if is_cut else one])
+    tree = tree_of_record(record, with_savings=True)
+    assert tree is not None
+    saving = [one.name for one in tree.root.children if one.saving_s is not None]
+    assert saving == ["generate0", "generate3"], "of the critical path, all but the tool"
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
