@@ -181,7 +181,7 @@ class RunRecord:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the run was cancelled or passed its deadline, so that it has no end of its own."""
+        """Whether the run was cancelled or passed its deadline: it has no end of its own."""
         root = self.root
         return self.outcome == "cancelled" or (root is not None and root.is_cut_off)
 

@@ -54,7 +54,12 @@ def list_runs(
 def show(
     run: Annotated[str, run_argument()],
     node: Annotated[
-        str, typer.Option("--why", metavar="NODE", help="Show where this node's time went.")
+        str,
+        typer.Option(
+            "--why",
+            metavar="NODE",
+            help="Show where this node's time went: its name, id or FILE:LINE; with :N the N-th.",
+        ),
     ] = "",
     waits: Annotated[
         bool, typer.Option("--waits", help="A table of what each node waited for, in ms.")
@@ -77,8 +82,9 @@ def show(
         return show_transcript(run, folder or runs_folder(), full=full)
     if full:
         raise UsageError("--full shows texts whole", hint="give --text too")
+    from agentrt.cli.node_choice import ambiguous, choice_lines, nodes_of
     from agentrt.cli.trace_tree import print_tree
-    from agentrt.cli.why import node_of, table, why
+    from agentrt.cli.why import table, why
     from agentrt.telemetry.reading import read
     from agentrt.telemetry.waits import TraceNodes
 
@@ -87,8 +93,15 @@ def show(
         print_tree(found)
         return 0
     nodes = TraceNodes(found)
-    lines = why(nodes, node_of(nodes, node)) if node else table(nodes)
+    if not node:
+        sys.stdout.write("\n".join(table(nodes)) + "\n")
+        return 0
+    meant = nodes_of(nodes, node)
+    lines = why(nodes, meant[0]) if len(meant) == 1 else choice_lines(nodes, node, meant)
     sys.stdout.write("\n".join(lines) + "\n")
+    if len(meant) > 1:
+        sys.stdout.flush()
+        raise ambiguous(node, meant)
     return 0
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
-from agentrt.base.errors import UsageError
 from agentrt.telemetry import Span, SpanEvent, names
 from agentrt.telemetry.reading import number_of
 from agentrt.telemetry.waits import TraceNodes, length_ms
@@ -38,39 +36,6 @@ _IN_WORDS = {
     "undemanded": "no code awaited it yet: awaited ones go first",
 }
 _ELSEWHERE = ("queued_s", "place", "others_waiting")
-
-
-def node_of(trace: TraceNodes, wanted: str) -> Span:
-    """The span of a node.
-
-    Args:
-        trace: Spans of a run.
-        wanted: A node's id, the end of one, or its name.
-
-    Raises:
-        UsageError: There is no such node, or there are several.
-    """
-    if wanted in trace.nodes:
-        return trace.nodes[wanted]
-    meant = [
-        node_id
-        for node_id, span in trace.nodes.items()
-        if node_id.endswith(f"/{wanted}") or span.attributes.get(names.NODE_NAME) == wanted
-    ]
-    if len(meant) == 1:
-        return trace.nodes[meant[0]]
-    if meant:
-        raise UsageError(
-            f"{wanted!r} is {len(meant)} nodes: {', '.join(meant[:5])}", hint="give the id of one"
-        )
-    known = [*trace.nodes, *(one.rpartition("/")[2] for one in trace.nodes)]
-    close = get_close_matches(wanted, known, n=1, cutoff=0.4)
-    run_id = trace.root.attributes.get(names.RUN_ID, "?")
-    lists = f"agentrt trace show {run_id} lists its nodes"
-    raise UsageError(
-        f"run {run_id} has no node {wanted!r}",
-        hint=f"did you mean {close[0]}?" if close else lists,
-    )
 
 
 def table(trace: TraceNodes) -> Iterator[str]:

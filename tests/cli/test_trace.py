@@ -251,9 +251,44 @@ def test_a_name_that_several_nodes_have_is_not_guessed(folder: Path, say: Say) -
     record = RunRecord()
     record.on_events(events)
     path = JaegerFile(folder / "same").export([build(record)])
-    code, _, err = say("show", str(path), "--why", "same")
+    code, out, err = say("show", str(path), "--why", "same")
     assert code == 2
-    assert "'same' is 2 nodes: root/generate0, root/generate2" in err[0]
+    assert "'same' is 2 nodes" in err[0]
+    assert "--why same:1 to same:2" in err[2]
+    assert [line.split()[:3] for line in out[1:3]] == [
+        ["same:1", "root/generate0", "made_up.py:1"],
+        ["same:2", "root/generate2", "made_up.py:1"],
+    ]
+    assert [line.split()[3:] for line in out[1:3]] == [
+        ["0.0", "700.0", "*"],
+        ["1200.0", "300.0", "*"],
+    ]
+    for number, node in enumerate(("root/generate0", "root/generate2"), start=1):
+        code, out, _ = say("show", str(path), "--why", f"same:{number}")
+        assert (code, out[0].partition(":")[0]) == (0, node)
+    code, out, err = say("show", str(path), "--why", "same:3")
+    assert (code, out) == (2, [])
+    assert "'same' is 2 nodes, and 3 is none of them" in err[0]
+    assert "from 1 to 2" in err[2]
+
+
+def test_a_node_is_named_by_the_line_that_made_it(folder: Path, say: Say) -> None:
+    events: list[Any] = []
+    for at, one in enumerate(events_of(RUNS[0])):
+        if isinstance(one, NodeDeclared):
+            one.site = f"app/made_up.py:{at}"  # type: ignore[misc]
+        events.append(one)
+    declared = [one for one in events if isinstance(one, NodeDeclared)]
+    record = RunRecord()
+    record.on_events(events)
+    path = JaegerFile(folder / "sites").export([build(record)])
+    for one in declared:
+        for site in (one.site, one.site.removeprefix("app/"), f"{one.site}:1"):
+            code, out, _ = say("show", str(path), "--why", site)
+            assert (code, out[0].partition(":")[0]) == (0, one.node_id)
+    code, _, err = say("show", str(path), "--why", "made_up.py:999")
+    assert code == 2
+    assert "did you mean app/made_up.py:" in err[2]
 
 
 @pytest.mark.parametrize(
