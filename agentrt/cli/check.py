@@ -44,8 +44,8 @@ def check(
 ) -> int:
     """Check a program without a model: types, grammars, tools, prompts, one run.
 
-    Each finding is a line: place, what is wrong, how to mend it. The exit code is 1 if there are
-    errors, 0 with warnings alone.
+    Each finding is a line: place, what is wrong, how to mend it. Exit codes: 0 no errors, perhaps
+    warnings; 1 errors; 2 wrong flag, argument or file.
     """
     from agentrt.cli.results_alone import results_alone
 
@@ -69,7 +69,7 @@ def _has_errors(findings: Sequence[Finding]) -> bool:
 
 
 def _findings(target: str, *, run: bool, args: str | None) -> Iterator[Finding]:
-    from agentrt.base.errors import UsageError
+    from agentrt.base.errors import UsageError, record_of
     from agentrt.cli import target as targets
     from agentrt.cli.checks.finding import error_finding
     from agentrt.cli.checks.program_checks import program_findings
@@ -84,8 +84,13 @@ def _findings(target: str, *, run: bool, args: str | None) -> Iterator[Finding]:
         yield error_finding("load", located(error, folder=file.resolve().parent), str(file))
         return
     programs = targets.programs_of(module)
-    one_only = bool(name) or not programs
-    chosen = [targets.chosen(file, name, programs)] if one_only else programs.values()
+    if not programs and not name:
+        try:
+            targets.chosen(file, name, programs)
+        except UsageError as error:
+            yield error_finding("load", record_of(error), str(file))
+        return
+    chosen = [targets.chosen(file, name, programs)] if name else programs.values()
     for program in chosen:
         yield from program_findings(program, module, file, run=run, args=args)
 

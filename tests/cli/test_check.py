@@ -255,7 +255,20 @@ def test_a_file_that_cannot_be_loaded(check: Check, inside: Callable[..., Any]) 
     status, found = check("@tool\ndef look(x):\n    return x\n")
     assert status == 1
     assert "[load]" in found[0]
-    assert inside("check", "absent.py").code == 2
+
+
+def test_a_file_without_a_program_is_a_finding_and_a_wrong_name_is_none(
+    check: Check, inside: Callable[..., Any]
+) -> None:
+    assert check("x = 1\n") == (
+        1,
+        ["job.py: error: job.py has no program [load]; fix: mark an async function with @program"],
+    )
+    told = inside("check", "job.py", "--json")
+    assert (told.code, told.json["ok"], told.json["findings"][0]["rule"]) == (1, False, "load")
+    for wrong in (("job.py:job",), ("absent.py",), (".",), ("job.py", "--args")):
+        told = inside("check", *wrong)
+        assert (told.code, told.out) == (2, ""), wrong
 
 
 def test_findings_as_data(inside: Callable[..., Any], program: Callable[..., Path]) -> None:
