@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.errors import AgentrtError, UsageError
 from agentrt.base.segments import Segment, ToolSchema
 from agentrt.program.messages import segments_of
+from agentrt.prompt.text_encoder import TextPosition
+from agentrt.prompt.text_file import file_blocks, file_ids, lines_of, pieces_of
 
 if TYPE_CHECKING:
     from agentrt.prompt.codec import Codec
@@ -37,33 +39,34 @@ def read_sequences(
     Raises:
         UsageError: The file cannot be read, a line is wrong, or nothing is in it.
     """
-    texts = (
-        _json_lines(path, codec, flag) if path.suffix in _JSON_LINES else _text(path, codec, flag)
-    )
-    pieces = (ids[start : start + length] for ids in texts for start in range(0, len(ids), length))
+    hint = f"Give {flag} a file of UTF-8 text"
+    if path.suffix in _JSON_LINES:
+        lines = _json_lines(path, codec, hint)
+        pieces = (piece for ids in lines for piece in pieces_of([ids], length))
+    else:
+        pieces = pieces_of(_text(path, codec, hint), length)
     found = list(islice((piece for piece in pieces if len(piece) > 1), most))
     if not found:
         raise UsageError(f"{path} has no text", hint=f"Give {flag} a file with some pages of text")
     return found
 
 
-def _text(path: Path, codec: Codec, flag: str) -> Iterator[tuple[int, ...]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error, flag) from None
-    if text.strip():
-        yield codec.text_ids(text)
+def _text(path: Path, codec: Codec, hint: str) -> Iterator[tuple[int, ...]]:
+    """The ids of a whole text, with the special tokens that the tokenizer puts around one."""
+    before, behind = codec.parts.text_frame
+    position = TextPosition.AFTER_MARKER if before else TextPosition.START
+    if not any(block.strip() for block in file_blocks(path, hint=hint)):
+        return
+    yield before
+    yield from file_ids(codec.parts.texts, path, position, hint=hint)
+    yield behind
 
 
-def _json_lines(path: Path, codec: Codec, flag: str) -> Iterator[tuple[int, ...]]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield _ids_of(line, codec, f"{path}:{number}")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error, flag) from None
+def _json_lines(path: Path, codec: Codec, hint: str) -> Iterator[tuple[int, ...]]:
+    lines = lines_of(file_blocks(path, hint=hint))
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _ids_of(line, codec, f"{path}:{number}")
 
 
 def _ids_of(line: str, codec: Codec, place: str) -> tuple[int, ...]:
@@ -98,8 +101,3 @@ def _tools_of(given: list[dict[str, Any]]) -> tuple[ToolSchema, ...]:
         ToolSchema(one["name"], one.get("description", ""), one.get("parameters", {}))
         for one in functions
     )
-
-
-def _unreadable(path: Path, error: OSError | UnicodeDecodeError, flag: str) -> UsageError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return UsageError(f"{path} cannot be read: {reason}", hint=f"Give {flag} a file of UTF-8 text")

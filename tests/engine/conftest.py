@@ -25,6 +25,7 @@ from agentrt.protocol.step_output import Delta, End, StepDone
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.hash_machine import VOCABULARY, HashMachine, hash_core
+from tests.engine.published_formats import WIDE
 from tests.oracles.clocked_core import ClockedCore
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")
@@ -168,6 +169,14 @@ def save_tokenizer(path: Path) -> None:
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     (path / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The directory of a model that is not quantised, wide enough for groups of weights."""
+    path = tmp_path / "plain"
+    save_model("qwen2", path, **WIDE)
+    return path
 
 
 @pytest.fixture(scope="session")

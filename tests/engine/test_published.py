@@ -10,19 +10,12 @@ from agentrt.engine.models.checkpoint import tensor_shapes, tensors
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from tests.engine.gguf_models import greedy_ids
-from tests.engine.published_formats import FORMATS, WIDE, rewrite, written
+from tests.engine.published_formats import FORMATS, rewrite, written
 from tests.engine.published_models import compressed_config, logits_of
 
 CPU = torch.device("cpu")
 BYTES = {4: (0.5, 0.75), 8: (1.0, 1.25)}
 """Bytes of a weight: at least its code, at most scales and zeros for 32 inputs and an order."""
-
-
-@pytest.fixture
-def plain(engine, tmp_path):
-    folder = tmp_path / "plain"
-    engine.save_model("qwen2", folder, **WIDE)
-    return folder
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -8,7 +8,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.models.checkpoint import tensors
 from agentrt.engine.models.load_plan import plan_load
-from tests.engine.published_formats import WIDE, compressed_fp8, rewrite, written
+from tests.engine.published_formats import compressed_fp8, rewrite, written
 from tests.engine.published_models import (
     awq_config,
     bnb_config,
@@ -19,13 +19,6 @@ from tests.engine.published_models import (
 )
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def plain(engine, tmp_path):
-    folder = tmp_path / "plain"
-    engine.save_model("qwen2", folder, **WIDE)
-    return folder
 
 
 def refusal(path, **settings):

@@ -1,8 +1,4 @@
-"""Distance of two models over the same tokens: of their logits, and of their layers.
-
-Divergence is that of Kullback and Leibler, from the reference to the other one: what it costs, in
-nats a token, to take the other model's probabilities for those of the reference.
-"""
+"""Distance of two models over the same tokens: of their logits, and of their layers."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentrt.base.errors import InternalError
+from agentrt.engine.ops.divergence import divergences, log_shares, same_top
 from agentrt.engine.runner.text_logits import TextPiece, TextRunner
 
 _BLOCK_VALUES = 1 << 21
@@ -68,7 +64,7 @@ def score_chunk(
     loss: list[Tensor] = []
     other_loss: list[Tensor] = []
     divergence: list[Tensor] = []
-    same_top: list[Tensor] = []
+    same: list[Tensor] = []
     compared = other is not None and (other.layers, other.width) == (model.layers, model.width)
     layers = model.layers if compared else 0
     errors, squares = torch.zeros(layers, dtype=torch.float64), torch.zeros(layers).double()
@@ -82,22 +78,22 @@ def score_chunk(
         block = max(1, _BLOCK_VALUES // vocabulary)
         for start in range(0, count, block):
             rows = slice(start, start + block)
-            known = _log_shares(piece.logits[rows, :vocabulary])
+            known = log_shares(piece.logits[rows, :vocabulary])
             ids = wanted[rows].to(known.device)[:, None]
             loss.append(-known.gather(1, ids)[:, 0])
             if theirs is None:
                 continue
-            found = _log_shares(theirs.logits[rows, :vocabulary].to(known.device))
+            found = log_shares(theirs.logits[rows, :vocabulary].to(known.device))
             other_loss.append(-found.gather(1, ids)[:, 0])
-            divergence.append((known.exp() * (known - found)).sum(-1))
-            same_top.append(known.argmax(-1) == found.argmax(-1))
+            divergence.append(divergences(known, found))
+            same.append(same_top(known, found))
         if layers and theirs is not None:
             _add_squares(piece, theirs, errors, squares)
     return ChunkScore(
         _joined(loss),
         _joined(other_loss),
         _joined(divergence),
-        _joined(same_top),
+        _joined(same),
         errors.numpy(),
         squares.numpy(),
     )
@@ -108,14 +104,6 @@ def _add_squares(piece: TextPiece, theirs: TextPiece, errors: Tensor, squares: T
     for layer, (known, found) in enumerate(zip(piece.layers, theirs.layers, strict=True)):
         errors[layer] += (found.to(known.device) - known).square().sum(dtype=torch.float64).cpu()
         squares[layer] += known.square().sum(dtype=torch.float64).cpu()
-
-
-def _log_shares(logits: Tensor) -> Tensor:
-    """Logarithms of the probabilities, fp64 `[tokens, vocabulary]`."""
-    found = torch.log_softmax(logits.double(), -1)
-    if not bool(torch.isfinite(found).all()):
-        raise InternalError("the model computed logits that are not numbers")
-    return found
 
 
 def _joined(parts: list[Tensor]) -> Values:

@@ -6,20 +6,16 @@ begin token in place of its first if the model has one. A rest that fills no chu
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-from agentrt.base.errors import UsageError
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.prompt import Codec
 from agentrt.prompt.gguf_model_files import read_gguf_model_files
 from agentrt.prompt.model_files import read_model_files
-from agentrt.prompt.text_encoder import TextEncoder, TextPosition
-
-_READ_BYTES = 1 << 16
-_MOST_PENDING = 1 << 17
-"""Characters after which a text is cut where its tokenizer would not cut it."""
+from agentrt.prompt.text_encoder import TextPosition
+from agentrt.prompt.text_file import file_ids, pieces_of
 
 
 class ChunkTokenizer:
@@ -52,15 +48,12 @@ class ChunkTokenizer:
         Raises:
             UsageError: The file cannot be read, or is not UTF-8.
         """
-        waiting = [] if self.begin_id is None else [self.begin_id]
-        position = TextPosition.START if self.begin_id is None else TextPosition.AFTER_MARKER
-        for ids in _encoded(self.codec.parts.texts, text, position):
-            waiting += ids
-            whole = len(waiting) - len(waiting) % chunk_tokens
-            for start in range(0, whole, chunk_tokens):
-                chunk = waiting[start : start + chunk_tokens]
-                yield chunk if self.begin_id is None else [self.begin_id, *chunk[1:]]
-            del waiting[:whole]
+        begin: tuple[int, ...] = () if self.begin_id is None else (self.begin_id,)
+        position = TextPosition.AFTER_MARKER if begin else TextPosition.START
+        ids = file_ids(self.codec.parts.texts, text, position, hint="name a text in UTF-8")
+        for chunk in pieces_of(chain([begin], ids), chunk_tokens):
+            if len(chunk) == chunk_tokens:
+                yield [*begin, *chunk[len(begin) :]]
 
 
 def same_tokens(one: ChunkTokenizer, other: ChunkTokenizer) -> bool:
@@ -76,27 +69,3 @@ def same_tokens(one: ChunkTokenizer, other: ChunkTokenizer) -> bool:
         and not any(first.token_bytes[common:])
         and not any(second.token_bytes[common:])
     )
-
-
-def _encoded(texts: TextEncoder, path: Path, position: TextPosition) -> Iterator[tuple[int, ...]]:
-    """The ids of a file, as far as the text behind a block cannot change them."""
-    rest = ""
-    for block in _blocks(path):
-        ids, rest = texts.seal(rest + block, position)
-        if not ids and len(rest) > _MOST_PENDING:
-            ids, rest = texts.encode(rest, position), ""
-        if ids:
-            position = TextPosition.INSIDE
-            yield ids
-    yield texts.encode(rest, position)
-
-
-def _blocks(path: Path) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_READ_BYTES):
-                yield decoder.decode(block)
-        yield decoder.decode(b"", final=True)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="name a text in UTF-8") from None

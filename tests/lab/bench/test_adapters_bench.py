@@ -7,6 +7,7 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.lab.bench.adapters.result import AdaptersPoint
+from agentrt.lab.bench.paired_steps import median_ms
 
 MICRO = ["bench", "adapters", "--shape", "micro", "--threads", "1", "--rank", "2", "--quick"]
 
@@ -48,4 +49,4 @@ def test_costs_are_taken_step_by_step() -> None:
     samples = {"one adapter": (1.0, 2.0, 4.0), "several adapters": (3.0, 4.0, 20.0)}
     point = AdaptersPoint("int8", 8, 2, 8, 16, samples, (0.0, 0.0), "2")
     assert point.costs("several adapters", "one adapter") == (2.5, 3.0, 4.0)
-    assert point.step_ms("one adapter") == 2000.0
+    assert median_ms(point.samples["one adapter"]) == 2000.0

@@ -7,6 +7,7 @@ import pytest
 
 from agentrt.cli.main import answer
 from agentrt.lab.bench.experts.result import ExpertsPoint
+from agentrt.lab.bench.paired_steps import median_ms
 
 MICRO = [
     *("bench", "experts", "--shape", "micro-mixtral", "--threads", "1", "--batch", "2"),
@@ -52,4 +53,4 @@ def test_ratios_are_taken_round_by_round() -> None:
     result = ExpertsPoint(16, 2, "transformers grouped_mm", samples, (0.0, 0.0), {})
     found = result.ratios("ours int8")
     assert (found.least, found.middle, found.most) == (2.0, 3.0, 5.0)
-    assert result.step_ms("ours int8") == 2000.0
+    assert median_ms(result.samples["ours int8"]) == 2000.0

@@ -1,11 +1,12 @@
-"""Kullback-Leibler divergence of a model's next tokens from those of another."""
+"""Mean divergence of a model's next tokens from those of another, over batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+
+from agentrt.engine.ops.divergence import divergences, log_shares, same_top
 
 _ROWS = 64
 """Rows that are widened to fp64 at once."""
@@ -35,13 +36,17 @@ class DivergenceSum:
         self._tokens = 0
 
     def add(self, reference: Tensor, other: Tensor) -> None:
-        """Count some tokens, by the logits `[tokens, vocabulary]` of both models."""
-        self._same += int((reference.argmax(-1) == other.argmax(-1)).sum())
+        """Count some tokens, by the logits `[tokens, vocabulary]` of both models.
+
+        Raises:
+            InternalError: A model computed logits that are not numbers.
+        """
+        self._same += int(same_top(reference, other).sum())
         self._tokens += reference.shape[0]
         for start in range(0, reference.shape[0], _ROWS):
-            expected = torch.log_softmax(reference[start : start + _ROWS].double(), -1)
-            found = torch.log_softmax(other[start : start + _ROWS].double(), -1)
-            self._kl += float((expected.exp() * (expected - found)).sum())
+            rows = slice(start, start + _ROWS)
+            known, found = log_shares(reference[rows]), log_shares(other[rows])
+            self._kl += float(divergences(known, found).sum())
 
     def mean(self) -> Divergence:
         """The means so far; at least one token has been counted."""

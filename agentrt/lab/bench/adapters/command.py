@@ -13,6 +13,7 @@ from agentrt.base.config import WeightChoice
 from agentrt.lab.bench.adapters.measure import measure
 from agentrt.lab.bench.adapters.result import NONE, ONE, SEVERAL, AdaptersPoint, to_json
 from agentrt.lab.bench.flags import AdaptersFlags
+from agentrt.lab.bench.paired_steps import median_ms
 from agentrt.lab.bench.text_table import text_table, wide_console
 from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
 from agentrt.lab.flags import check_known, names, require
@@ -65,7 +66,7 @@ def table_of(title: str, results: list[AdaptersPoint]) -> Table:
                 lower, middle, upper = result.costs(arm, above)
                 cost = f"{middle:.2f}x ({lower:.2f} to {upper:.2f})"
             label = result.weights if arm == NONE else ""
-            rows.append((label, arm, f"{result.step_ms(arm):.2f}", cost))
+            rows.append((label, arm, f"{median_ms(result.samples[arm]):.2f}", cost))
         sections.append(rows)
     first = results[0]
     return text_table(

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.record import record
+from agentrt.lab.bench.paired_steps import ratios_by_turn
 
 NONE, ONE, SEVERAL = "no adapter", "one adapter", "several adapters"
 
@@ -37,16 +38,9 @@ class AdaptersPoint:
     load: tuple[float, float]
     torch: str
 
-    def step_ms(self, arm: str) -> float:
-        """Median of a step, in milliseconds."""
-        return 1e3 * statistics.median(self.samples[arm])
-
     def costs(self, arm: str, by: str) -> tuple[float, float, float]:
         """Quartiles of an arm's step by that of another in its turn, the median in the middle."""
-        found = [
-            own_s / other_s
-            for own_s, other_s in zip(self.samples[arm], self.samples[by], strict=True)
-        ]
+        found = ratios_by_turn(self.samples[arm], self.samples[by])
         lower, middle, upper = statistics.quantiles(found, n=4, method="inclusive")
         return lower, middle, upper
 

@@ -11,6 +11,7 @@ from agentrt.base.config import WeightChoice
 from agentrt.lab.bench.experts.measure import OURS, ExpertArms, measure
 from agentrt.lab.bench.experts.result import ExpertsPoint, to_json
 from agentrt.lab.bench.flags import ExpertsFlags
+from agentrt.lab.bench.paired_steps import median_ms
 from agentrt.lab.bench.text_table import text_table, wide_console
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
@@ -62,7 +63,7 @@ def table_of(shape: str, results: list[ExpertsPoint]) -> Table:
                 (
                     f"B={result.batch}" if not rows else "",
                     arm,
-                    f"{result.step_ms(arm):.2f}",
+                    f"{median_ms(result.samples[arm]):.2f}",
                     f"{ratios.middle:.2f}x ({ratios.least:.2f} to {ratios.most:.2f})"
                     if arm.startswith(OURS)
                     else "",

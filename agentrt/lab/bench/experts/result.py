@@ -9,6 +9,7 @@ from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.record import record
+from agentrt.lab.bench.paired_steps import ratios_by_turn
 
 
 @record
@@ -46,14 +47,9 @@ class ExpertsPoint:
     load: tuple[float, float]
     versions: Mapping[str, str]
 
-    def step_ms(self, arm: str) -> float:
-        """Median of an arm's step, in milliseconds."""
-        return 1e3 * statistics.median(self.samples[arm])
-
     def ratios(self, arm: str) -> Ratios:
         """The peer's step by an arm's, round by round."""
-        pairs = zip(self.samples[self.peer], self.samples[arm], strict=True)
-        found = [peer_s / own_s for peer_s, own_s in pairs]
+        found = ratios_by_turn(self.samples[self.peer], self.samples[arm])
         return Ratios(statistics.median(found), min(found), max(found))
 
 
