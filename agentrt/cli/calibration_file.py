@@ -40,6 +40,7 @@ def read_sequences(
         UsageError: The file cannot be read, a line is wrong, or nothing is in it.
     """
     hint = f"Give {flag} a file of UTF-8 text"
+    pieces: Iterator[tuple[int, ...]]
     if path.suffix in _JSON_LINES:
         lines = _json_lines(path, codec, hint)
         pieces = (piece for ids in lines for piece in pieces_of([ids], length))

@@ -20,7 +20,7 @@ Adapters: TypeAlias = Annotated[
     typer.Option(
         "--adapter",
         metavar="NAME=DIR",
-        help="A LoRA adapter of the embedded engine's model, named by model= in the program.",
+        help="A LoRA adapter of the embedded engine's model; model= names it, or a request.",
     ),
 ]
 Activations: TypeAlias = Annotated[

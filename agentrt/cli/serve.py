@@ -19,7 +19,7 @@ from agentrt.base.format_choice import with_formats
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
+from agentrt.cli.format_flags import Activations, Adapters, KvCacheDtype, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -68,6 +68,7 @@ def serve(
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
+    adapter: Adapters = None,
     weights: Weights = "",
     activations: Activations = "",
     kv_cache_dtype: KvCacheDtype = "",
@@ -123,6 +124,7 @@ def serve(
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
+    engine = _with_adapters(engine, adapter or (), name)
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
     log_with_traces()
     config = ServeConfig(name, host, port, keys, requests, hosts=hosts)
@@ -165,6 +167,22 @@ def _engine(model: str, *, kv_tokens: int, **given: Any) -> EngineConfig:
         _check_choice(flag, given[flag])
     config = EngineConfig(Path(model) if model else embedded.path(), **given)
     return replace(config, kv_pages=-(-kv_tokens // config.page_tokens))
+
+
+def _with_adapters(engine: EngineConfig, given: Sequence[str], name: str) -> EngineConfig:
+    """The engine with its adapters, each of which clients name as they name the model."""
+    if not given:
+        return engine
+    from agentrt.base.adapter_choice import check_adapters, with_adapters
+
+    engine = with_adapters(engine, given)
+    check_adapters(engine)
+    if any(one.name == name for one in engine.adapters):
+        raise UsageError(
+            f"the adapter {name!r} has the name of the model",
+            hint="give the model another one: --name",
+        )
+    return engine
 
 
 def _check_choice(flag: str, given: str) -> None:

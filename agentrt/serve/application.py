@@ -173,8 +173,9 @@ class Application:
 
     def _models(self) -> bytes:
         load = self._model.load
+        name, *adapters = self._model.names
         entry = {
-            "id": self._model.name,
+            "id": name,
             "object": "model",
             "created": self._model.started_at_unix_s,
             "owned_by": "agentrt",
@@ -183,7 +184,8 @@ class Application:
             "kv_cache_tokens": load.kv_tokens,
             "kv_cache_bytes": load.kv_bytes,
         }
-        return json.dumps({"object": "list", "data": [entry]}).encode()
+        entries = [entry, *({**entry, "id": one, "parent": name} for one in adapters)]
+        return json.dumps({"object": "list", "data": entries}).encode()
 
     def _health(self, is_up: bool) -> bytes:
         status = "ok" if is_up else "down"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.errors import Unsupported
-from agentrt.program import Chat
+from agentrt.program import Chat, GenOptions
 from agentrt.program.output import raw_text
 from agentrt.serve.prompt_size import check_prompt_size, text_bytes, utf8_bytes
 from agentrt.serve.refusal import RequestRefused
@@ -45,13 +47,13 @@ def body_request(route: BodyRoute, body: bytes) -> BodyRequest:
 
 
 def generation_of(
-    question: BodyRequest, name: str, codec: Codec | None, window_tokens: int
+    question: BodyRequest, names: Sequence[str], codec: Codec | None, window_tokens: int
 ) -> CompletionRequest:
     """The generation that a request stands for; of one to be tokenized, only its prompt counts.
 
     Args:
         question: The request.
-        name: Name of the model that is served.
+        names: Names of the model that is served and of its adapters, the model first.
         codec: Codec of the model; None for an engine that takes messages.
         window_tokens: Context length; 0 if unknown.
 
@@ -60,7 +62,18 @@ def generation_of(
         AgentrtError: The prompt does not fit, or the grammar of the answer is not supported.
     """
     if question.model is not None:
-        check_model(question.model, name)
+        check_model(question.model, names)
+    request = _generation(question, codec, window_tokens)
+    if question.model in (None, names[0]):
+        return request
+    # The runtime knows an adapter by its name, as it knows a role.
+    options: GenOptions = {**request.options, "model": question.model}
+    return replace(request, options=options)
+
+
+def _generation(
+    question: BodyRequest, codec: Codec | None, window_tokens: int
+) -> CompletionRequest:
     if codec is not None:
         check_prompt_size(_prompt_bytes(question), window_tokens, codec.most_text_bytes)
     if isinstance(question, ChatRequest):

@@ -113,7 +113,8 @@ class Completion:
         Raises:
             RequestRefused: Ids or log-probabilities are wanted, and the engine takes messages.
         """
-        name, created, terms = self._model.name, self._model.unix_s(), request.terms
+        created, terms = self._model.unix_s(), request.terms
+        name = terms.model or self._model.name
         ids = self._model.prompt_ids(request, place.tenant) if terms.wants_ids else None
         logprobs = None
         if terms.alternatives is not None:

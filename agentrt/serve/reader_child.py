@@ -73,7 +73,7 @@ def _read(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire.B
         AgentrtError: The prompt does not fit, or the constraint is not supported.
     """
     question = body_request(order.route, order.body)
-    request = generation_of(question, model.name, codec, model.window_tokens)
+    request = generation_of(question, model.names, codec, model.window_tokens)
     chat, terms = request.chat, request.terms
     salt = order.cache_salt + terms.cache_salt
     encoded = codec.encode(chat.tools, prompt_segments(chat), chat.history, salt)

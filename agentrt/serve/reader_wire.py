@@ -19,14 +19,14 @@ class ReaderModel:
     Attributes:
         path: Directory of its tokenizer and template.
         fingerprint: Fingerprint of its codec.
-        name: Name that requests call it by.
+        names: Names that requests call it and its adapters by, the model first.
         window_tokens: Context length; 0 if unknown.
         cpu_s: CPU time for each body.
     """
 
     path: Path
     fingerprint: str
-    name: str
+    names: tuple[str, ...]
     window_tokens: int
     cpu_s: float = 4.0
 

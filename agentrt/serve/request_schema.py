@@ -6,6 +6,7 @@ the provider (accounts, storage, caches) are accepted and ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -327,14 +328,16 @@ def parsed(kind: type[BodyT], body: bytes) -> BodyT:
         raise _refusal(error) from None
 
 
-def check_model(asked: str, served: str) -> None:
-    """Refuse a request for another model.
+def check_model(asked: str, served: Sequence[str]) -> None:
+    """Refuse a request for another model than those that are served.
 
     Raises:
-        RequestRefused: The names differ.
+        RequestRefused: None of them has the name.
     """
-    if asked != served:
-        why = f"the model {asked!r} is not served here; {served!r} is"
+    if asked not in served:
+        names = ", ".join(map(repr, served))
+        verb = "is" if len(served) == 1 else "are"
+        why = f"the model {asked!r} is not served here; {names} {verb}"
         raise RequestRefused(404, why, param="model", code="model_not_found")
 
 

@@ -12,6 +12,7 @@ class RequestTerms:
     """The terms of one request.
 
     Attributes:
+        model: Name of the model or adapter that answers, as the client gave it; "" without one.
         cache_salt: Salt that the client gave, or "".
         user: User that the request names, or "".
         session: Session that joins the requests of one program, or "".
@@ -25,6 +26,7 @@ class RequestTerms:
         is_scored: Whether the options of a choice are scored.
     """
 
+    model: str = ""
     cache_salt: str = ""
     user: str = ""
     session: str = ""
@@ -44,6 +46,7 @@ def terms_of(question: GenerationFields) -> RequestTerms:
         RequestRefused: Fields contradict each other.
     """
     return RequestTerms(
+        model=question.model,
         cache_salt=question.cache_salt or "",
         user=question.user if isinstance(question.user, str) else "",
         session=question.session_id or "",

@@ -86,6 +86,7 @@ class ServedModel:
 
     Attributes:
         name: Name that clients call the model by.
+        names: That name, and those of its adapters.
         started_at_unix_s: Start of the service.
         body_limit: The longest body of a request.
     """
@@ -101,10 +102,11 @@ class ServedModel:
         self.name = name
         self._runtime = runtime
         self._engine = runtime.engines["default"]
+        self.names = (name, *self._engine.capabilities.adapters)
         self._clock = clock or MonotonicClock()
         self._shares = RequestShares[Place](most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
-        self._readers = _readers_for(self._engine, name)
+        self._readers = _readers_for(self._engine, self.names)
         codec, window_tokens = self._engine.codec, self._engine.window_tokens
         self.body_limit = body_limit(window_tokens, codec.most_text_bytes if codec else 0)
         self._expert_tokens: Counts = ()
@@ -329,17 +331,17 @@ class ServedModel:
     def _built(self, question: BodyRequest) -> CompletionRequest:
         codec = None if self._engine.capabilities.prompt == "messages" else self._engine.codec
         try:
-            return generation_of(question, self.name, codec, self._engine.window_tokens)
+            return generation_of(question, self.names, codec, self._engine.window_tokens)
         except AgentrtError as error:
             raise refusal_of(error) from None
 
 
-def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
+def _readers_for(engine: ModelRole, names: tuple[str, ...]) -> BodyReaders | None:
     """Processes that read bodies; None for an engine whose prompts are not tokenised here."""
     codec = engine.codec
     if codec is None or engine.capabilities.prompt == "messages":
         return None
-    model = ReaderModel(codec.path, codec.fingerprint, name, engine.window_tokens)
+    model = ReaderModel(codec.path, codec.fingerprint, names, engine.window_tokens)
     return BodyReaders([BodyReader(model) for _ in range(_READERS)])
 
 

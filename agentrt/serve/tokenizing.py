@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 
 from agentrt.prompt import Codec
@@ -31,13 +32,13 @@ async def detokenized(model: ServedModel, body: HeldBody) -> bytes:
     Raises:
         RequestRefused: The body is not what it should be, or an id is none of the vocabulary.
     """
-    return await model.in_worker(partial(_text_of, model.name, model.codec(), body))
+    return await model.in_worker(partial(_text_of, model.names, model.codec(), body))
 
 
-def _text_of(name: str, codec: Codec, body: HeldBody) -> bytes:
+def _text_of(names: Sequence[str], codec: Codec, body: HeldBody) -> bytes:
     question = parsed(DetokenizeRequest, body.content)
     if question.model is not None:
-        check_model(question.model, name)
+        check_model(question.model, names)
     check_ids(question.tokens, codec, "tokens")
     texts = codec.detokenizer()
     text = texts.feed_ids(question.tokens) + texts.flush()

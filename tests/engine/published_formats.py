@@ -19,7 +19,7 @@ from tests.engine.published_models import (
     write_published,
 )
 
-WIDE = {"hidden_size": 128, "intermediate_size": 192}
+WIDE: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 192}
 ROWS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
 INT8 = {"format": "int-quantized", "input_activations": ROWS}
 

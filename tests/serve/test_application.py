@@ -14,6 +14,7 @@ class Broken:
     """A model with a bug."""
 
     name = "m"
+    names = ("m",)
     under_way = started_at_unix_s = window_tokens = 0
     body_limit = body_limit(0, 0)
     load = ServerLoad(0, 0)

@@ -38,7 +38,7 @@ def body(text, **fields):
 
 @pytest.fixture(scope="module")
 def reader(codec):
-    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", codec.window_tokens)
+    model = wire.ReaderModel(codec.path, codec.fingerprint, ("tiny",), codec.window_tokens)
     reader = BodyReader(model)
     yield reader
     reader.close()
@@ -51,13 +51,13 @@ def read(reader, content, is_abandoned=None):
 def test_a_body_is_read_as_it_would_be_here(reader, codec):
     content = body(LONG, response_format=FORM, stream=True, stop=["x"], seed=2**60, user="me")
     there = read(reader, content)
-    here = generation_of(body_request("chat", content), "tiny", codec, codec.window_tokens)
+    here = generation_of(body_request("chat", content), ("tiny",), codec, codec.window_tokens)
     assert prompt_segments(there.chat) == [
         PromptIds(codec.encode((), prompt_segments(here.chat)).token_ids)
     ]
     assert there.output == here.output
     assert {**there.options, "stop": tuple(there.options["stop"])} == here.options
-    assert there.terms == here.terms == RequestTerms(user="me", stream=True)
+    assert there.terms == here.terms == RequestTerms(model="tiny", user="me", stream=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_refused_is_refused_with_its_reason(content, status, word, reade
 
 
 def test_reading_that_takes_too_much_time_ends_its_process_alone(codec):
-    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", 0, cpu_s=0.05)
+    model = wire.ReaderModel(codec.path, codec.fingerprint, ("tiny",), 0, cpu_s=0.05)
     reader = BodyReader(model)
     with pytest.raises(TooCostlyToRead):
         read(reader, body("a" * 2_000_000))
@@ -142,7 +142,7 @@ class FakeReader(BodyReader):
     """A reader that waits to be let go on."""
 
     def __init__(self, error=None):
-        super().__init__(wire.ReaderModel(Path(), "", "tiny", 0))
+        super().__init__(wire.ReaderModel(Path(), "", ("tiny",), 0))
         self.error = error
         self.seen = []
         self.go_on = threading.Event()

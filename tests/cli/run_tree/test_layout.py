@@ -182,8 +182,10 @@ def test_a_node_that_was_cut_off_has_no_saving() -> None:
     late = ErrorRecord("DeadlineExceeded", "passed its deadline")
     record = RunRecord()
     for one in events_of(*PLAN):
-        is_cut = isinstance(one, NodeFinished) and one.node_id.endswith("tool1")
-        record.on_events([replace(one, outcome="failed", error=late) if is_cut else one])
+        if isinstance(one, NodeFinished) and one.node_id.endswith("tool1"):
+            record.on_events([replace(one, outcome="failed", error=late)])
+        else:
+            record.on_events([one])
     tree = tree_of_record(record, with_savings=True)
     assert tree is not None
     saving = [one.name for one in tree.root.children if one.saving_s is not None]
