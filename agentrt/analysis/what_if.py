@@ -43,7 +43,7 @@ def what_ifs(
     """Estimates for a finished run, the largest saving first.
 
     Contention is not simulated: nodes that share an engine keep their measured times. A race keeps
-    its winner. Nodes that were cut off keep the time that they had, since nobody knows how long
+    its winner. Nodes that were cut off keep the time that they had, since it is not known how long
     they would have taken; a run that was cut off has no estimates for the same reason.
 
     Args:

@@ -86,7 +86,7 @@ class ServedModel:
 
     Attributes:
         name: Name that clients call the model by.
-        names: That name, and those of its adapters.
+        names: Names of the model and of its adapters, the model first.
         started_at_unix_s: Start of the service.
         body_limit: The longest body of a request.
     """

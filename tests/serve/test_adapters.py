@@ -17,7 +17,10 @@ from tests.serve.conftest import body, client, events
 
 NAMES = ("tiny", "judge", "coder")
 RANK, WIDTH, LAYERS = 4, 32, 2
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 12}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "maxLength": 12}},
+}
 SCHEMA |= {"required": ["a"], "additionalProperties": False}
 
 
