@@ -52,6 +52,22 @@ struct Gate {
 
   void open() {
     value.fetch_add(1);
+    wake();
+  }
+
+  // Count one of those that `wait_for_none` waits for as done.
+  void leave() {
+    if (value.fetch_sub(1) == 1) wake();
+  }
+
+  // Wait until the value is 0. It is the count itself that is waited on: a thread that is put aside
+  // behind `leave` has nothing left to say, so that its late waking disturbs no later wait.
+  void wait_for_none() {
+    while (uint32_t left = value.load(std::memory_order_acquire)) wait_past(left);
+  }
+
+ private:
+  void wake() {
 #if defined(__linux__)
     if (sleepers.load() > 0)
       syscall(SYS_futex, (uint32_t *)&value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
@@ -135,12 +151,11 @@ class Pool {
     team_.threads = threads_;
     team_.next[0].store(0);
     team_.next[1].store(0);
-    running_.store(threads_ - 1);
-    uint32_t done = finished_.value.load();
+    running_.value.store(threads_ - 1);
     begun_.open();
     Worker worker{&team_, 0};
     job(arguments, worker);
-    while (running_.load(std::memory_order_acquire) != 0) finished_.wait_past(done);
+    running_.wait_for_none();
     return true;
   }
 
@@ -154,7 +169,7 @@ class Pool {
       seen++;
       Worker worker{&team_, index};
       job_(arguments_, worker);
-      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.open();
+      running_.leave();
     }
   }
 
@@ -162,10 +177,9 @@ class Pool {
   std::mutex busy_;
   Job job_ = nullptr;
   void *arguments_ = nullptr;
-  std::atomic<int> running_{0};
   Team team_;
   Gate begun_;
-  Gate finished_;
+  Gate running_;  // threads beside the caller's that are still in the job
 };
 
 static std::atomic<Pool *> pool{nullptr};
