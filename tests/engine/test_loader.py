@@ -5,9 +5,6 @@ import logging
 
 import pytest
 import torch
-import transformers
-from safetensors.torch import load_file, save_file
-from transformers.utils.quantization_config import Mxfp4Config
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
@@ -98,35 +95,6 @@ def test_broken_weights(own_dir):
 def test_quantised_weights_are_named(own_dir):
     edit(own_dir, quantization_config={"quant_method": "quip"})
     assert "quantised (quip)" in refusal(own_dir)
-
-
-def test_what_is_said_of_mxfp4_makes_it_load(engine, tmp_path):
-    given, saved = tmp_path / "given", tmp_path / "saved"
-    engine.save_model("gpt_oss", given, intermediate_size=64)
-    weights, source = load_file(given / "model.safetensors"), torch.Generator().manual_seed(0)
-    for name in [name for name in weights if name.endswith("_proj")]:
-        experts, inputs, outputs = weights.pop(name).shape
-        size = (experts, outputs, inputs // 32)
-        blocks = torch.randint(0, 256, (*size, 16), generator=source)
-        weights[f"{name}_blocks"] = blocks.to(torch.uint8)
-        scales = torch.randint(118, 124, size, generator=source)
-        weights[f"{name}_scales"] = scales.to(torch.uint8)
-    save_file(weights, given / "model.safetensors", metadata={"format": "pt"})
-    edit(
-        given, quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
-    )
-    with pytest.raises(ModelInvalid, match="mxfp4") as caught:
-        load_model(EngineConfig(given))
-    assert "from_pretrained(PATH, dtype='bfloat16'" in caught.value.hint
-    assert "quantization_config=Mxfp4Config(dequantize=True)" in caught.value.hint
-    assert "save_pretrained(NEW_PATH, save_original_format=False)" in caught.value.hint
-    how = Mxfp4Config(dequantize=True)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        given, dtype="bfloat16", quantization_config=how
-    )
-    model.save_pretrained(saved, save_original_format=False)
-    report = load_model(EngineConfig(saved, self_check="always")).report
-    assert (report.path, report.self_check[:4]) == ("fast", "held")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")

@@ -8,8 +8,6 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -20,7 +18,12 @@ from agentrt.engine.models.published.codes import (
     packed_weight,
 )
 from agentrt.engine.models.published.gptq import OF_THE_MAKING
-from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import (
+    FormatSettings,
+    Size,
+    StoredMatrix,
+    StoredParts,
+)
 from agentrt_kernels.cpu.nibbles import pack_nibbles
 
 _READ = ("quant_method", "bits", "w_bit", "group_size", "q_group_size", "zero_point", "version")
@@ -43,8 +46,7 @@ class Awq:
 
     name = "AWQ int4"
     has_steps = True
-    mark = "qweight"
-    parts: Sequence[str] = ("qweight", "qzeros", "scales")
+    parts = StoredParts("qweight", ("qweight", "qzeros", "scales"))
 
     def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_READ, *_OF_RUNNING, *_OF_GPTQ, *OF_THE_MAKING, "format")

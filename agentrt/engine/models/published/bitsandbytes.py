@@ -9,7 +9,6 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +16,12 @@ from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.codes import packed_weight
-from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import (
+    FormatSettings,
+    Size,
+    StoredMatrix,
+    StoredParts,
+)
 
 _FOUR = ("load_in_4bit", "_load_in_4bit")
 _EIGHT = ("load_in_8bit", "_load_in_8bit")
@@ -51,8 +55,7 @@ class EightBits:
 
     name = "bitsandbytes int8"
     has_steps = True
-    mark = "SCB"
-    parts: Sequence[str] = ("weight", "SCB", "weight_format")
+    parts = StoredParts("SCB", ("weight", "SCB", "weight_format"))
 
     def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""
@@ -81,10 +84,12 @@ class FourBits:
     def __init__(self, kind: str) -> None:
         self.name = f"bitsandbytes {kind}"
         self._state = _STATE + kind
-        self.mark = self._state
-        self.parts: Sequence[str] = (
-            *("weight", self._state, "weight.absmax", "weight.quant_map"),
-            *("weight.nested_absmax", "weight.nested_quant_map"),
+        self.parts = StoredParts(
+            self._state,
+            (
+                *("weight", self._state, "weight.absmax", "weight.quant_map"),
+                *("weight.nested_absmax", "weight.nested_quant_map"),
+            ),
         )
 
     def size(self, matrix: StoredMatrix) -> Size:

@@ -12,20 +12,16 @@ from agentrt.engine.models.published.bitsandbytes import bitsandbytes
 from agentrt.engine.models.published.compressed_tensors import CompressedTensors
 from agentrt.engine.models.published.fp8 import Fp8Blocks
 from agentrt.engine.models.published.gptq import Gptq
+from agentrt.engine.models.published.mxfp4 import Mxfp4
 from agentrt.engine.models.published.stored_format import ELSEWHERE, FormatSettings, StoredFormat
 
-_MXFP4_HINT = (
-    "Save it once in bf16: AutoModelForCausalLM.from_pretrained(PATH, dtype='bfloat16', "
-    "quantization_config=Mxfp4Config(dequantize=True))"
-    ".save_pretrained(NEW_PATH, save_original_format=False)"
-)
-"""In the original format, transformers would write names that no model reads."""
 _FORMATS: dict[str, Callable[[FormatSettings], StoredFormat]] = {
     "compressed-tensors": CompressedTensors,
     "gptq": Gptq,
     "awq": Awq,
     "fp8": Fp8Blocks,
     "bitsandbytes": bitsandbytes,
+    "mxfp4": Mxfp4,
 }
 
 
@@ -47,6 +43,6 @@ def format_of(hf_config: Mapping[str, Any], path: Path) -> StoredFormat | None:
     if make is None:
         raise ModelInvalid(
             f"{path} is quantised ({method}), which this engine does not load yet",
-            hint=_MXFP4_HINT if method == "mxfp4" else ELSEWHERE,
+            hint=ELSEWHERE,
         )
     return make(FormatSettings(path, "quantization_config", given))

@@ -9,7 +9,6 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +25,12 @@ from agentrt.engine.models.published.codes import (
     packed_weight,
 )
 from agentrt.engine.models.published.fp8 import block_of, fp8_weight
-from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import (
+    FormatSettings,
+    Size,
+    StoredMatrix,
+    StoredParts,
+)
 
 _WHOLE_SETTINGS = (
     *("quant_method", "config_groups", "format", "ignore", "version", "quantization_status"),
@@ -102,8 +106,7 @@ class CompressedTensors:
         ModelInvalid: A setting is not known, or nothing computes what it says.
     """
 
-    mark = "weight_scale"
-    parts: Sequence[str] = _PARTS
+    parts = StoredParts("weight_scale", _PARTS)
 
     def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_WHOLE_SETTINGS)

@@ -7,13 +7,16 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import (
+    FormatSettings,
+    Size,
+    StoredMatrix,
+    StoredParts,
+)
 from agentrt_kernels.cpu.quantised import E4M3
 
 _KNOWN = (
@@ -36,8 +39,9 @@ class Fp8Blocks:
 
     name = "FP8 blocks"
     has_steps = False
-    mark = "weight_scale_inv"
-    parts: Sequence[str] = ("weight", "weight_scale_inv", "input_scale", "activation_scale")
+    parts = StoredParts(
+        "weight_scale_inv", ("weight", "weight_scale_inv", "input_scale", "activation_scale")
+    )
 
     def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_KNOWN)

@@ -8,8 +8,6 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -22,7 +20,12 @@ from agentrt.engine.models.published.codes import (
     kept_codes,
     packed_weight,
 )
-from agentrt.engine.models.published.stored_format import FormatSettings, Size, StoredMatrix
+from agentrt.engine.models.published.stored_format import (
+    FormatSettings,
+    Size,
+    StoredMatrix,
+    StoredParts,
+)
 
 _READ = ("quant_method", "method", "bits", "group_size", "sym", "checkpoint_format", "format")
 _OF_THE_DATA = ("desc_act", "static_groups", "true_sequential", "lm_head")
@@ -48,8 +51,7 @@ class Gptq:
     """
 
     has_steps = True
-    mark = "qweight"
-    parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
+    parts = StoredParts("qweight", ("qweight", "qzeros", "scales", "g_idx"))
 
     def __init__(self, settings: FormatSettings) -> None:
         settings.check_known(*_READ, *_OF_THE_DATA, *OF_THE_MAKING, "pack_dtype")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -49,7 +50,10 @@ def matrix_sizes(
     found, plain = _split(stored, path, sizes, read)
     return {
         **{name: sizes[name] for name in plain},
-        **{f"{module}.weight": stored.size(matrix) for module, matrix in found.items()},
+        **{
+            f"{module}{stored.parts.ending}": stored.size(matrix)
+            for module, matrix in found.items()
+        },
     }
 
 
@@ -81,23 +85,33 @@ def matrices(
         packed = stored.packed(matrix)
         if forms.setdefault(_EXPERT.sub(".experts.", module), form_of(packed)) != form_of(packed):
             raise matrix.invalid("has another form than the same matrix of other experts")
-        yield f"{module}.weight", packed
+        yield f"{module}{stored.parts.ending}", packed
 
 
 def _split(
     stored: StoredFormat, path: Path, sizes: Mapping[str, Size], read: Reader
 ) -> tuple[dict[str, StoredMatrix], list[str]]:
     """Quantised matrices by module, and the names of all other tensors."""
-    ending = f".{stored.mark}"
-    found = {}
+    parts = stored.parts
+    ending = parts.tensor_name("", parts.mark)
+    found, owned = dict[str, StoredMatrix](), set[str]()
     for name in sizes:
         if name.endswith(ending):
             module = name.removesuffix(ending)
-            names = {part: f"{module}.{part}" for part in stored.parts}
-            own = {part: sizes[one] for part, one in names.items() if one in sizes}
-            found[module] = StoredMatrix(path, module, own, read)
-    owned = {f"{module}.{part}" for module, matrix in found.items() for part in matrix.sizes}
+            names = {part: parts.tensor_name(module, part) for part in parts.names}
+            own = {part: one for part, one in names.items() if one in sizes}
+            owned.update(own.values())
+            found[module] = StoredMatrix(
+                path,
+                module,
+                {part: sizes[one] for part, one in own.items()},
+                partial(_read_part, read, own),
+            )
     return found, [name for name in sizes if name not in owned]
+
+
+def _read_part(read: Reader, names: Mapping[str, str], part: str) -> Tensor:
+    return read(names[part])
 
 
 def _check_joint(

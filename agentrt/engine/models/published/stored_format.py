@@ -1,6 +1,6 @@
 """Seam between a checkpoint and the formats that write a matrix as several tensors.
 
-Letters of the shapes: N outputs, W inputs.
+Letters of the shapes: E experts, N outputs, W inputs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,40 @@ Size = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class StoredParts:
+    """The tensors that a format writes a matrix as, and their names.
+
+    Example:
+        >>> parts = StoredParts("scales", ("blocks", "scales"), separator="_", ending="")
+        >>> parts.tensor_name("experts.down_proj", "blocks")
+        'experts.down_proj_blocks'
+
+    Attributes:
+        mark: Part by which a quantised matrix is known.
+        names: All parts that a matrix may have.
+        separator: Stands between the module of a matrix and a part.
+        ending: Follows the module in the name of the plain matrix.
+    """
+
+    mark: str
+    names: Sequence[str]
+    separator: str = "."
+    ending: str = ".weight"
+
+    def tensor_name(self, module: str, part: str) -> str:
+        """Name of the tensor that is a part of a module's matrix."""
+        return f"{module}{self.separator}{part}"
+
+
+@dataclass(frozen=True, slots=True)
 class StoredMatrix:
     """The tensors of one matrix.
 
     Attributes:
         path: The checkpoint.
-        module: Name of the matrix without `.weight`.
+        module: Name of the matrix without its ending, such as `.weight`.
         sizes: Shapes of its parts.
-        read: Reads a tensor by its name.
+        read: Reads a part.
     """
 
     path: Path
@@ -48,7 +74,7 @@ class StoredMatrix:
         """
         if part not in self.sizes:
             raise self.invalid(f"lacks {part}")
-        return self.read(f"{self.module}.{part}")
+        return self.read(part)
 
     def codes(self, part: str, dtype: torch.dtype) -> Tensor:
         """A part that holds codes.
@@ -73,13 +99,10 @@ class StoredMatrix:
 class StoredFormat(Protocol):
     """How the quantised matrices of one checkpoint are written.
 
-    A matrix `MODULE.weight` is tensors `MODULE.PART`.
-
     Attributes:
         name: Name for display, such as "GPTQ int4".
         has_steps: Whether all codes stand for steps, not for values of a table.
-        mark: Part by which a quantised matrix is known.
-        parts: All parts that a matrix may have.
+        parts: The tensors of a matrix.
     """
 
     @property
@@ -87,12 +110,10 @@ class StoredFormat(Protocol):
     @property
     def has_steps(self) -> bool: ...
     @property
-    def mark(self) -> str: ...
-    @property
-    def parts(self) -> Sequence[str]: ...
+    def parts(self) -> StoredParts: ...
 
     def size(self, matrix: StoredMatrix) -> Size:
-        """Shape `(N, W)` of a matrix.
+        """Shape of a matrix as a plain checkpoint has it: `(N, W)`, or `(E, W, N)` of experts.
 
         Raises:
             ModelInvalid: A part is missing.
@@ -100,7 +121,7 @@ class StoredFormat(Protocol):
         ...
 
     def packed(self, matrix: StoredMatrix) -> PackedWeight:
-        """A matrix, its codes as they are stored.
+        """A matrix, its codes as they are stored; of experts all outputs, `[E * N, W]`.
 
         Raises:
             ModelInvalid: The parts do not fit each other.
