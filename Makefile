@@ -157,7 +157,7 @@ $(PEERS)/quantisers/.installed: constraints.txt Makefile
 	@mkdir -p $(PEERS)/src
 	@test -x $(PEERS)/quantisers/bin/python || $(PYTHON) -m venv $(PEERS)/quantisers
 	$(PEERS)/quantisers/bin/python -m pip install --quiet --disable-pip-version-check torch transformers safetensors numpy accelerate pillow pyarrow pandas -c constraints.txt
-	$(PEERS)/quantisers/bin/python -m pip install --quiet --disable-pip-version-check compressed-tensors==$(COMPRESSED_TENSORS) bitsandbytes==$(BITSANDBYTES) pypcre logbar device-smi tokenicer defuser threadpoolctl datasets dill -c constraints.txt
+	$(PEERS)/quantisers/bin/python -m pip install --quiet --disable-pip-version-check compressed-tensors==$(COMPRESSED_TENSORS) bitsandbytes==$(BITSANDBYTES) pypcre logbar device-smi tokenicer defuser threadpoolctl datasets dill requests -c constraints.txt
 	$(PEERS)/quantisers/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation -d $(PEERS)/src gptqmodel==$(GPTQMODEL)
 	tar -xzf $(PEERS)/src/gptqmodel-$(GPTQMODEL).tar.gz -C $(PEERS)/src
 	cp -r $(PEERS)/src/gptqmodel-$(GPTQMODEL)/gptqmodel $$($(PEERS)/quantisers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -127,7 +127,7 @@ written(job, pack, {
 })
 """
 AWQ = """
-from gptqmodel.nn_modules.qlinear.gemm_awq import AwqGEMMLinear
+from gptqmodel.nn_modules.qlinear.torch_awq import AwqTorchLinear
 from gptqmodel.quantization.awq.utils.packing_utils import dequantize_gemm
 from transformers import AwqConfig
 
@@ -141,7 +141,7 @@ def pack(weight):
     zeros = (-least / scales).round().clamp(0, 15)
     plain = torch.nn.Linear(inputs, rows, bias=False)
     plain.weight.data = weight
-    made = AwqGEMMLinear(
+    made = AwqTorchLinear(
         bits=4, group_size=group, sym=False, desc_act=False, in_features=inputs,
         out_features=rows, bias=False, register_buffers=True,
     )
