@@ -25,12 +25,13 @@ def sequences(folder: Path, seed: int, count: int) -> list[tuple[int, ...]]:
     return read_sequences(path, codec, length=512, most=count, flag="--calibrate")
 
 
-def test_awq_and_gptq_diverge_less_than_rounding(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [32, 128])
+def test_awq_and_gptq_diverge_less_than_rounding(tmp_path: Path, group: int) -> None:
     calibration, held_out = sequences(tmp_path, 7, 8), sequences(tmp_path, 8, 4)
     found: dict[Method, float] = {}
     methods: tuple[Method, ...] = ("int4", "awq", "gptq")
     for method in methods:
-        settings = QuantiserSettings(method, 32)
+        settings = QuantiserSettings(method, group)
         given = calibration if settings.calibrates else ()
         result = quantise_checkpoint(
             open_model(embedded.path()),
@@ -42,4 +43,4 @@ def test_awq_and_gptq_diverge_less_than_rounding(tmp_path: Path) -> None:
         assert result.divergence is not None
         found[method] = result.divergence.kl_nats
     assert found["gptq"] < 0.5 * found["int4"]
-    assert found["awq"] < 0.9 * found["int4"]
+    assert found["awq"] < 0.8 * found["int4"], found

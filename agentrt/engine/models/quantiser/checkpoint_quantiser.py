@@ -34,6 +34,7 @@ from agentrt.engine.models.quantiser.layer_runner import (
     LayerStatistics,
     OutputHead,
 )
+from agentrt.engine.models.quantiser.output_scales import round_by_outputs
 from agentrt.engine.models.quantiser.quantisable_model import (
     FINAL_NORM,
     QuantisableModel,
@@ -238,9 +239,10 @@ class _Work:
                 orders_inputs=self.settings.orders_inputs,
             )
         else:
-            moments = statistics.hessian.diagonal()
-            moments = moments if scales is None else moments / scales.square()
-            made = round_to_nearest(weight, scheme, moments)
+            hessian = statistics.hessian
+            if scales is not None:
+                hessian = hessian / scales[:, None] / scales
+            made = round_by_outputs(weight, scheme, hessian)
         found: dict[str, PackedWeight] = {}
         start = 0
         for module, part in zip(modules, parts, strict=True):

@@ -18,7 +18,7 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.nibbles import pack_nibbles
 from agentrt_kernels.cpu.rounding import GroupRounding, nearest_codes, round_groups
 
-_ENDS = tuple(5.0 + 0.25 * step for step in range(17))
+ENDS = tuple(5.0 + 0.25 * step for step in range(17))
 """Steps from zero at which a group's largest value may lie with four bits, of which there are eight
 on its side. Fewer steps than eight leave room that nothing uses; more cut that value off and round
 all others more finely.
@@ -62,7 +62,7 @@ def group_scales(
         fp32 `[N, G]`.
     """
     size = scheme.group_size(weight.shape[1])
-    how = GroupRounding(scheme.bits, size, _ENDS, importance, codes=False)
+    how = GroupRounding(scheme.bits, size, ENDS, importance, codes=False)
     _, scales = round_groups(weight, how)
     return scales.to(scheme.scale_dtype).float()
 
