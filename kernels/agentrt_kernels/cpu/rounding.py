@@ -112,7 +112,7 @@ def round_groups_reference(weight: Tensor, how: GroupRounding) -> tuple[Tensor, 
     if how.importance is not None:
         weighed = functional.pad(how.importance.float(), (0, missing)).view(groups, how.group)
     block = max(1, _BLOCK_VALUES // inputs)  # what is computed in between stays in the cache
-    with _one_thread():
+    with one_thread():
         for at in range(0, rows, block):
             part = functional.pad(weight[at : at + block].float(), (0, missing))
             part = part.view(-1, groups, how.group)
@@ -157,7 +157,7 @@ def _results(rows: int, inputs: int, how: GroupRounding) -> tuple[Tensor, Tensor
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Compute without torch's threads: on a busy machine they wait for each other at every step."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -19,18 +19,17 @@ from agentrt.engine.models.quantiser.rounding import (
     group_scales,
     packed,
 )
-from agentrt_kernels.cpu.rounding import nearest_codes
+from agentrt_kernels.cpu.rounding import nearest_codes, one_thread
 
 _WIDEST_GROUP = 1024
 """Inputs of a group up to which their products count. Each scale that is tried takes S products for
 a weight: beyond that the moment of each input alone is its importance.
 """
-_BLOCK_VALUES = 1 << 15
-"""Weights that are tried at once: they stay in the cache, and torch computes them on one thread."""
+_BLOCK_VALUES = 1 << 16  # tried at once, so that they stay in the cache
 _LEAST_SQUARES = 1e-30
 _DAMPING = 0.001
-"""Share of the mean moment of a group that each of its inputs has at least: one that the calibration
-text never used keeps its weights.
+"""Share of the mean moment of a group that each of its inputs has at least: one that calibration
+never saw keeps its weights.
 """
 
 
@@ -56,12 +55,13 @@ def output_scales(weight: Tensor, scheme: RoundingScheme, hessian: Tensor) -> Te
         return group_scales(weight, scheme, hessian.diagonal())
     scales = torch.empty((weight.shape[0], inputs // size))
     rows = max(1, _BLOCK_VALUES // size)
-    for number in range(inputs // size):
-        own = slice(number * size, (number + 1) * size)
-        moments = _damped(hessian[own, own])
-        for at in range(0, weight.shape[0], rows):
-            block = weight[at : at + rows, own].contiguous()
-            scales[at : at + rows, number] = _scales_of_group(block, moments, scheme)
+    with one_thread():
+        for number in range(inputs // size):
+            own = slice(number * size, (number + 1) * size)
+            moments = _damped(hessian[own, own])
+            for at in range(0, weight.shape[0], rows):
+                block = weight[at : at + rows, own].contiguous()
+                scales[at : at + rows, number] = _scales_of_group(block, moments, scheme)
     return scales
 
 
