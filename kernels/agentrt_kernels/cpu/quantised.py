@@ -79,7 +79,7 @@ class QuantisedLinear(NativeLinear):
         coding: Meaning of a code.
         bits: 8 or 4.
         group: Inputs that share a scale, a multiple of 8.
-        row_bits: 16 or 8; without byte products rows are fp32.
+        row_bits: 16 or 8; 8 needs byte products.
         inputs: K.
         outputs: N; half of it if the weight is gated.
     """
