@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 
-DraftSource = Literal["grammar", "site", "sibling", "prompt", "model"]
+DraftSource = Literal["grammar", "site", "sibling", "prompt", "model", "eagle"]
 """Source of drafted tokens: bytes that a grammar forces, earlier outputs of the same call site,
-unfinished outputs of it, the prompt and output of the request itself, or a draft model."""
+unfinished outputs of it, the prompt and output of the request itself, a draft model, or a head on
+the states of the model itself."""
 
 
 @record

@@ -51,6 +51,7 @@ class HashMachine:
         layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, cpu, coded=self.coded)
         self.model = SimpleNamespace(
             layout=layout,
+            page_bytes=layout.page_bytes,
             logits_size=VOCABULARY,
             window_tokens=0,
             rope_threshold=0,

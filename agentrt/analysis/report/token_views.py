@@ -20,6 +20,7 @@ _SOURCE_WORDS = {
     "sibling": "unfinished outputs of the same call site",
     "prompt": "the request's own prompt and output",
     "model": "a draft model",
+    "eagle": "a head of the model",
 }
 
 

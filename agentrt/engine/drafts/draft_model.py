@@ -9,6 +9,7 @@ from typing import Protocol
 
 from agentrt.base.ids import PageId
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.protocol.step_output import DraftSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,13 @@ class DraftModel(Protocol):
     """A model with the vocabulary of the target, and with KV pages of the same numbers.
 
     Attributes:
+        source: Source of its drafts.
         window_tokens: Longest text that it can continue; 0 if there is no limit.
         forward_s: Smoothed seconds of a forward of one token a sequence; 0 before the first.
         drafting_s: Seconds that the last call of `draft` took.
     """
 
+    source: DraftSource
     window_tokens: int
     forward_s: float
     drafting_s: float

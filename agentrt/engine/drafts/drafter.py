@@ -13,7 +13,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.engine.drafts.acceptance import RateKey
 from agentrt.engine.drafts.draft_costs import DraftCosts
 from agentrt.engine.drafts.draft_model import DraftModel, DraftOrder
-from agentrt.engine.drafts.source_choice import MODEL_KEY, SourceChoice
+from agentrt.engine.drafts.source_choice import SourceChoice, model_key
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.sequence.draft import Draft, Verification
 from agentrt.engine.sequence.sequence import Sequence
@@ -159,8 +159,8 @@ class Drafter:
             return {}
         drafts: dict[Sequence, Draft] = {}
         for sequence, token_ids in model.draft(orders, prefills).items():
-            drafts[sequence] = Draft(token_ids, len(sequence.forced_draft), "model")
-            self._keys[sequence] = MODEL_KEY
+            drafts[sequence] = Draft(token_ids, len(sequence.forced_draft), model.source)
+            self._keys[sequence] = model_key(model)
         self._drafting_s = model.drafting_s
         return drafts
 

@@ -80,7 +80,7 @@ class SequenceDrafts:
         """Learn from a draft that was verified."""
         self._noted = key[0]
         self.rates.note(key, accepted_tokens, is_whole=is_whole)
-        if key[0] == "model" and self.model_rates is not self.rates:
+        if key[0] not in ALL_TEXTS and self.model_rates is not self.rates:
             self.model_rates.note(key, accepted_tokens, is_whole=is_whole)
 
     def try_model(self) -> None:

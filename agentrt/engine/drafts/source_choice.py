@@ -36,9 +36,6 @@ _PROBE_SEQUENCES = 16
 _TIMED_TURNS = 8
 """Turns of look-ups of which one is timed, to know what they cost."""
 
-MODEL_KEY: RateKey = ("model", True)
-"""Key of the acceptance rate of a draft model."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
@@ -59,6 +56,11 @@ class Lookup:
         """Keep so many tokens behind the forced ones."""
         del self.draft.token_ids[self.draft.forced_tokens + guessed_tokens :]
         del self.chances[guessed_tokens:]
+
+
+def model_key(model: DraftModel) -> RateKey:
+    """Key of the acceptance rate of a draft model."""
+    return model.source, True
 
 
 class SourceChoice:
@@ -197,11 +199,11 @@ class SourceChoice:
         request = sequence.request
         if request.scored:
             return False
-        if not self.is_adaptive:
-            return self.limit > 0
+        if self._model is None or not self.is_adaptive:
+            return self._model is not None and self.limit > 0
         rate = self._sites.of(
             kv_salt(request.cache_salt, request.adapter), request.site
-        ).rates.rate(MODEL_KEY)
+        ).rates.rate(model_key(self._model))
         return rate > self._costs.row(0) + self._costs.forward
 
     def drafts_of(self, sequence: Sequence) -> SequenceDrafts:
@@ -239,7 +241,7 @@ class SourceChoice:
         grammar = sequence.grammar
         if limit <= 0 or (grammar is not None and grammar.mask_place.is_slow):
             return 0, 0.0
-        chances = self.drafts_of(sequence).model_rates.chances(MODEL_KEY, limit)
+        chances = self.drafts_of(sequence).model_rates.chances(model_key(model), limit)
         if not self.is_adaptive:
             return limit, sum(chances)
         cost = self._costs.row(0) + share * self._costs.forward

@@ -83,6 +83,7 @@ class LoadedModel:
         kernels: Kernel set on which it runs.
         shape: Shape of the decoder if the engine computes it itself, else None.
         report: Path that computes it, and why.
+        state_bytes: Bytes of what is kept of a token beside its KV: the states that a head takes.
     """
 
     network: Network
@@ -97,6 +98,12 @@ class LoadedModel:
     kernels: Kernels
     shape: DecoderShape | None
     report: ModelReport
+    state_bytes: int = 0
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page of its KV, and of what is kept beside it."""
+        return self.layout.page_bytes + self.layout.page_tokens * self.state_bytes
 
 
 def load_model(config: EngineConfig) -> LoadedModel:

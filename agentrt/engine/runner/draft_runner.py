@@ -7,7 +7,8 @@ pages once, and their KV takes its memory together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import check_draft_model
@@ -15,7 +16,12 @@ from agentrt.base.errors import ModelInvalid
 from agentrt.base.ids import PageId
 from agentrt.base.vocabulary import Vocab
 from agentrt.engine.kv.block_tables import BlockTables
+from agentrt.engine.models.eagle3.head_config import is_eagle3
+from agentrt.engine.models.eagle3.head_loader import load_head
+from agentrt.engine.models.eagle3.head_network import HeadNetwork
 from agentrt.engine.models.loader import LoadedModel, load_model
+from agentrt.engine.models.native.stream_capture import StreamCapture
+from agentrt.engine.runner.layer_states import LayerStates
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.prompt import Codec
 
@@ -37,10 +43,25 @@ class PairedTables:
             tables.write(slot, first_page, pages)
 
 
+@dataclass(frozen=True, slots=True)
+class HeadRunner:
+    """The runner of an EAGLE-3 head.
+
+    Attributes:
+        runner: Computes the head.
+        network: Network of the head.
+        states: States of the target that it takes.
+    """
+
+    runner: ModelRunner
+    network: HeadNetwork
+    states: LayerStates
+
+
 def open_runners(
     config: EngineConfig, vocab: Vocab, tile_tokens: int
-) -> tuple[ModelRunner, ModelRunner | None]:
-    """Load the model, and the draft model if there is one.
+) -> tuple[ModelRunner, ModelRunner | HeadRunner | None]:
+    """Load the model, and the draft model or the head if there is one.
 
     Args:
         config: Config of the engine.
@@ -54,6 +75,8 @@ def open_runners(
     if config.draft_model is None:
         return ModelRunner(config, tile_tokens), None
     check_draft_model(config)
+    if is_eagle3(config.draft_model):
+        return _open_head(config, config.draft_model, tile_tokens)
     check_same_vocabulary(vocab, Codec.load(config.draft_model).vocab, config)
     draft_config = replace(config, model_path=config.draft_model, draft_model=None, adapters=())
     draft = load_model(draft_config)
@@ -95,6 +118,29 @@ def window_of(draft: LoadedModel) -> int:
     """
     limits = [tokens for tokens in (draft.window_tokens, draft.rope_threshold) if tokens]
     return min(limits, default=0)
+
+
+def _open_head(
+    config: EngineConfig, path: Path, tile_tokens: int
+) -> tuple[ModelRunner, HeadRunner]:
+    """Load the model, and the head that takes its states."""
+    model = load_model(config)
+    head = load_head(config, path, model)
+    target = ModelRunner(config, tile_tokens, model=model, draft=head.model)
+    hidden = head.target.layer_sizes[1]
+    capture = StreamCapture(head.capture_layers, config.step_tokens, hidden)
+    target.layer_states = states = LayerStates(
+        capture,
+        head.fuse,
+        pages=target.kv.pages,
+        page_tokens=config.page_tokens,
+        width=head.hidden,
+        dtype=model.layout.dtype,
+    )
+    head.target.capture = capture
+    own = replace(config, model_path=path, draft_model=None, adapters=())
+    runner = _runner_beside(target, own, head.model, tile_tokens)
+    return target, HeadRunner(runner, head.network, states)
 
 
 def _runner_beside(

@@ -20,9 +20,10 @@ from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
-from agentrt.engine.runner.draft_runner import PairedTables, open_runners, window_of
+from agentrt.engine.runner.draft_runner import HeadRunner, PairedTables, open_runners
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
 from agentrt.engine.runner.expert_counts import ExpertCounts
+from agentrt.engine.runner.head_drafts import HeadDrafts
 from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.draw_rows import draw_rows
@@ -65,7 +66,7 @@ class ModelExecutor:
         clock: Clock for the time of copies to the offload tier.
         tile_tokens: Most tokens of KV that attention reads at once.
         runner: Computes the forward pass; None loads the models that `config` names.
-        draft_runner: Computes the draft model beside a given `runner`, or None.
+        draft_runner: Computes the draft model or the head beside a given `runner`, or None.
 
     Attributes:
         runner: Computes the forward pass.
@@ -85,7 +86,7 @@ class ModelExecutor:
         *,
         tile_tokens: int = TILE_TOKENS,
         runner: ModelRunner | None = None,
-        draft_runner: ModelRunner | None = None,
+        draft_runner: ModelRunner | HeadRunner | None = None,
     ) -> None:
         config = config.sized()
         self.codec = Codec.load(config.model_path)
@@ -98,8 +99,9 @@ class ModelExecutor:
         self.window_tokens = model.window_tokens
         self.rope_threshold = model.rope_threshold
         self.pages = self.runner.kv.pages
-        both = (runner, draft_runner)
-        self.page_bytes = sum(one.model.layout.page_bytes for one in both if one is not None)
+        drafting = draft_runner.runner if isinstance(draft_runner, HeadRunner) else draft_runner
+        both = (runner, drafting)
+        self.page_bytes = sum(one.model.page_bytes for one in both if one is not None)
         self.tables: BlockTableWriter = runner.tables
         vocab = self.codec.vocab
         self.sampler = TokenSampler(
@@ -114,16 +116,12 @@ class ModelExecutor:
         load = runner.expert_load
         self._expert_counts = None if load is None else ExpertCounts(load, config.max_running)
         self.draft_model: DraftModel | None = None
-        if draft_runner is not None:
-            self.tables = PairedTables(runner.tables, draft_runner.tables)
-            self.draft_model = ModelDrafts(
-                draft_runner,
-                self.sampler,
-                config,
-                pages=self.pages,
-                window_tokens=window_of(draft_runner.model),
-                clock=clock,
-            )
+        if isinstance(draft_runner, HeadRunner):
+            self.draft_model = HeadDrafts(draft_runner, self.sampler, config, clock)
+        elif draft_runner is not None:
+            self.draft_model = ModelDrafts(draft_runner, self.sampler, config, clock)
+        if drafting is not None:
+            self.tables = PairedTables(runner.tables, drafting.tables)
         offload = open_offload(config, self.runner.kv, model.kernels, clock)
         self.offload: OffloadCache[TimedCopier] | None = offload
         self.runner.kv_arrival = offload.copier if offload is not None else None
@@ -139,6 +137,8 @@ class ModelExecutor:
         if self.runner.kv_arrival is not None:
             self.runner.kv_arrival.wait_layer(self.runner.model.layout.layers - 1)
         self.runner.kv.copy_page(source, target)
+        if self.runner.layer_states is not None:
+            self.runner.layer_states.copy_page(source, target)
 
     def launch(self, scheduled: ScheduledBatch) -> ModelBatch:
         """Start the forward of one step: what the next computes depends on its tokens."""

@@ -23,6 +23,7 @@ from agentrt.engine.ops.attention import PagedAttention, attending_with
 from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
 from agentrt.engine.ops.kernel_set import use_threads, wait_policies
 from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
+from agentrt.engine.runner.layer_states import LayerStates
 from agentrt.engine.runner.scoring import MAX_LOGITS
 
 _SEQUENCES_PER_SLOT = 2
@@ -56,6 +57,7 @@ class ModelRunner:
         attention: Attention over the pages.
         shared_prefixes: Finds the prefix that the sequences of a batch share.
         expert_load: Counts the tokens that experts take, or None.
+        layer_states: Keeps the states that a head takes, or None.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class ModelRunner:
             kv_bytes=config.kv_bytes,
             max_tokens=window * config.max_running,
             step_bytes=sum(_step_bytes(one, config) for one in (self.model, draft) if one),
-            draft_page_bytes=draft.layout.page_bytes if draft else 0,
+            draft_page_bytes=draft.page_bytes if draft else 0,
         )
         self.kv = KvCache(layout, pages)
         self.model.network.bind(self.kv, config.step_tokens)
@@ -103,6 +105,7 @@ class ModelRunner:
         )
         self.expert_load = self._count_experts(config) if config.expert_load else None
         self.kv_arrival: KvArrival | None = None
+        self.layer_states: LayerStates | None = None
         self.graphs: CudaGraphs | None = None
         self._check_forward(config)
         self.threads = self._choose_threads(config)
@@ -154,8 +157,12 @@ class ModelRunner:
     def _logits(self, batch: ForwardBatch) -> Tensor:
         """Logits in fp32. A single native call needs none of the set-up around a torch network."""
         if self.model.network.is_single_call:
-            return self.model.network(batch)
-        return self._computed(batch).float()
+            logits = self.model.network(batch)
+        else:
+            logits = self._computed(batch).float()
+        if self.layer_states is not None:
+            self.layer_states.keep(batch.fields.slot_mapping)
+        return logits
 
     def _computed(self, batch: ForwardBatch) -> Tensor:
         """Output of a network that attends through `PagedAttention`."""

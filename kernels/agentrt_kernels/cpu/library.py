@@ -49,7 +49,7 @@ class Pages(ctypes.Structure):
 class Score(ctypes.Structure):
     """`struct Score`: 0 stands for no softcap and no window."""
 
-    _fields_ = fields(("scaling softcap", c_float), ("window", c_int32), ("sinks", c_void_p))
+    _fields_ = fields(("scaling softcap", c_float), ("window unseen", c_int32), ("sinks", c_void_p))
 
 
 class Rows(ctypes.Structure):
@@ -253,11 +253,11 @@ class StackCall(ctypes.Structure):
         ("angles_stride", c_int64),
         ("logits", c_void_p),
         ("logits_stride", c_int64),
-        ("layer_outputs", c_void_p),
+        ("layer_outputs captured captured_layers", c_void_p),
         ("pages", Pages),
         ("rows", Rows),
         ("layer_count heads hidden inner tokens wanted_tokens kind centered parallel", c_int32),
-        ("lora_ranks", c_int32),
+        ("lora_ranks captures", c_int32),
         ("activation", Activation),
         ("embedding_scale residual_scale epsilon logits_softcap", c_float),
     )

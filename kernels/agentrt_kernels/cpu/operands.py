@@ -41,7 +41,7 @@ def set_rows(to: c.Rows, rows: PagedRows) -> None:
 def set_score(to: c.Score, score: Score, sinks: Tensor | None) -> None:
     """`sinks` are the score's in fp32, and have to live until the call."""
     to.scaling, to.softcap = score.scaling, score.softcap or 0.0
-    to.window = score.window or 0
+    to.window, to.unseen = score.window or 0, score.unseen
     to.sinks = None if sinks is None else sinks.data_ptr()
 
 

@@ -188,6 +188,12 @@ class Stack:
         call.angles_stride = angles[0].stride(0)
         self._bound = memory, angles, scales
 
+    def capture(self, layers: Sequence[int]) -> None:
+        """Name the layers before which the stream is captured, by index from 0 on."""
+        self._captured_layers = torch.tensor(layers, dtype=torch.int32)
+        self._call.captured_layers = self._captured_layers.data_ptr()
+        self._call.captures = len(layers)
+
     def __call__(
         self,
         token_ids: Tensor,
@@ -197,6 +203,7 @@ class Stack:
         wanted: Tensor,
         adapters: Tensor | None = None,
         layer_outputs: Tensor | None = None,
+        captured: Tensor | None = None,
     ) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32.
 
@@ -210,6 +217,8 @@ class Stack:
                 without any.
             layer_outputs: `[layers, n, hidden]` fp32, filled with the residual stream behind each
                 layer, or None.
+            captured: `[T, n, hidden]` fp32, filled with the residual stream of all rows before the
+                layers that `capture` named, or None.
         """
         call = self._call
         if not isinstance(self._embedding, Tensor):  # its rows are a table of this batch's own
@@ -227,6 +236,7 @@ class Stack:
         logits = torch.empty((wanted.shape[0], self._vocabulary), dtype=torch.float32)
         call.logits, call.logits_stride = logits.data_ptr(), self._vocabulary
         call.layer_outputs = None if layer_outputs is None else layer_outputs.data_ptr()
+        call.captured = None if captured is None else captured.data_ptr()
         self._library.stack(self._at)
         return logits
 
@@ -244,7 +254,13 @@ class Stack:
         to.epsilon = self._shape.epsilon
         score = layer.score
         sinks = None if score.sinks is None else score.sinks.float().contiguous()
-        to.how = c.Score(score.scaling, score.softcap or 0.0, score.window or 0, self._held(sinks))
+        to.how = c.Score(
+            score.scaling,
+            score.softcap or 0.0,
+            score.window or 0,
+            score.unseen,
+            self._held(sinks),
+        )
 
     def _added(self, matrix: Matrix, norm: Tensor | None) -> c.Linear:
         """A matrix whose products are added to the stream, at once or when they are normed."""

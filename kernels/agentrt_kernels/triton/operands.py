@@ -106,7 +106,13 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, score: Score) -> Scale:
-        """The same fields."""
+        """The same fields.
+
+        Raises:
+            ValueError: Tokens at the start of a context are unseen, which no kernel here computes.
+        """
+        if score.unseen:
+            raise ValueError(f"triton kernels see all tokens, not those from {score.unseen} on")
         return cls(score.scaling, score.softcap, score.window)
 
 

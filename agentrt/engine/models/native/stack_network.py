@@ -20,6 +20,7 @@ from agentrt.engine.models.native.experts import Gated
 from agentrt.engine.models.native.layer import embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.stream_capture import StreamCapture
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.packed_embedding import PackedEmbedding
 from agentrt.engine.models.packed_weight import PackedWeight
@@ -64,8 +65,10 @@ class StackNetwork:
         self._shape = shape
         self.layer_sizes = (shape.layers, shape.hidden)
         self.layer_outputs: Tensor | None = None
+        self._capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
         embedding, head = _ends(weights, _plain_dtype(weights))
+        self._embedding = embedding
         self._stack = kernels.stack(
             StackShape(
                 layers=shape.layers,
@@ -101,6 +104,22 @@ class StackNetwork:
         tables = angle_tables(shape.ropes, shape.head_dim, positions, kv.memory.device)
         self._stack.bind(kv.memory, tables, kv.scales)
 
+    @property
+    def capture(self) -> StreamCapture | None:
+        """Where the stream before some layers is kept in each forward, or None."""
+        return self._capture
+
+    @capture.setter
+    def capture(self, capture: StreamCapture | None) -> None:
+        self._capture = capture
+        self._stack.capture(() if capture is None else capture.layers)
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Embeddings `[T, hidden]` of token ids `[T]`, as they are stored."""
+        if isinstance(self._embedding, Tensor):
+            return self._embedding[token_ids]
+        return self._embedding.rows(token_ids)
+
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         batch.wait_layer(self._shape.layers - 1)  # its layers do not wait one by one
@@ -113,6 +132,7 @@ class StackNetwork:
             batch.logit_rows,
             batch.adapters,
             self.layer_outputs,
+            None if self._capture is None else self._capture.rows,
         )
 
 

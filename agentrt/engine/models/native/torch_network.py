@@ -27,6 +27,7 @@ from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weig
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.routing import Routing, trained
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.stream_capture import StreamCapture
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
 from agentrt.engine.ops.linear import Linear, LinearBackend
@@ -50,6 +51,7 @@ class TorchNetwork:
         expert_load: Counts what they take, or None; likewise.
         layer_sizes: Layers, and the width of their outputs.
         layer_outputs: See `Network`.
+        capture: Where the stream before some layers is kept in each forward, or None.
     """
 
     is_single_call = False
@@ -65,6 +67,7 @@ class TorchNetwork:
         self._kernels = kernels
         self.layer_sizes = (shape.layers, shape.hidden)
         self.layer_outputs: Tensor | None = None
+        self.capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
         self._embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
         norm = bias_of(weights, "model.norm.weight")  # without it the stream itself is the output
@@ -105,6 +108,10 @@ class TorchNetwork:
             shape, max_rows, kv.layout.dtype, memory.device, for_experts=needed
         )
 
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Embeddings `[T, hidden]` of token ids `[T]`, as they are stored."""
+        return self._embedding[token_ids]
+
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         ids, positions = batch.fields.token_ids, batch.fields.positions
@@ -120,6 +127,8 @@ class TorchNetwork:
             kernels.rms_norm(stream, first, self._epsilon, x, centered=self._shape.centered)
         last = len(self._layers) - 1
         for index, layer in enumerate(self._layers):
+            if self.capture is not None:
+                self.capture.keep(index, rows.stream, self._shape.residual_scale)
             delta = self._attend(index, layer, batch, positions, x, rows)
             if index == last:  # the rest is computed for the rows with logits only
                 if not batch.logit_rows.shape[0]:

@@ -36,6 +36,7 @@ constexpr int COLUMNS = 1;
 struct Score {
   float scaling, softcap;  // softcap 0: none
   int32_t window;          // 0: all is seen
+  int32_t unseen;          // first tokens of a context that no row sees
   const float *sinks;
 };
 
@@ -79,11 +80,12 @@ struct Plan {
   int64_t tokens_seen = 0;
 };
 
-INLINE int first_seen(int position, int window) {
-  return window > 0 && position - window + 1 > 0 ? position - window + 1 : 0;
+INLINE int first_seen(int position, const Score &how) {
+  int low = how.window > 0 ? position - how.window + 1 : 0;
+  return std::max(low, how.unseen);
 }
 
-static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int shared, int window,
+static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int shared, const Score &how,
                            int threads) {
   plan.blocks.clear();
   plan.items.clear();
@@ -107,7 +109,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
       block.rows = std::min(most_rows, past - at);
       block.position = rows.kv_tokens[sequence] - (past - at);
       block.end = block.position + block.rows;
-      block.begin = first_seen(block.position, window);
+      block.begin = std::min(first_seen(block.position, how), block.end);
       if (group >= 0) block.begin = std::max(block.begin, rows.prefix_tokens[group]);
       plan.tokens_seen += (int64_t)(block.end - block.begin) * block.rows;
       plan.blocks.push_back(block);
@@ -597,7 +599,7 @@ INLINE void take_rows(const AttendCall &call, Walk &walk, const Block &block, in
     int position = block.position + row;
     const T *query = (const T *)heads.query + (int64_t)(block.first_row + row) * heads.query_stride +
                      (int64_t)head * shared * heads.query_head_stride;
-    int low = first_seen(position, call.how->window);
+    int low = first_seen(position, *call.how);
     for (int g = 0; g < shared; g++)
       take_query(walk, walk.count++, query + g * heads.query_head_stride, low,
                  std::min(past, position + 1));

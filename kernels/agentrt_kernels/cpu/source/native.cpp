@@ -111,7 +111,7 @@ EXPORT void agentrt_attend(const AttentionCall *call) {
   static thread_local std::vector<float> partials;
   Pool *threads = pool.load();
   plan_attention(plan, call->rows, call->pages.kv_heads, call->heads.heads / call->pages.kv_heads,
-                 call->how.window, threads ? threads->threads() : 1);
+                 call->how, threads ? threads->threads() : 1);
   int64_t stride = LANES + (call->pages.head_dim + LANES - 1) / LANES * LANES;
   if ((int64_t)partials.size() < plan.slots * stride) partials.resize(plan.slots * stride);
   AttendCall attend{&call->heads, &call->pages, &call->rows, &call->how, &plan,

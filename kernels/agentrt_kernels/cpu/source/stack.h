@@ -39,17 +39,20 @@ struct StackCall {
   float *logits;
   int64_t logits_stride;
   float *layer_outputs;  // [layers, wanted, hidden], the stream behind each layer; or null
+  float *captured;  // [tokens, captures, hidden], the stream before some layers; or null
+  const int32_t *captured_layers;  // [captures]
   Pages pages;
   Rows rows;
   int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind, centered, parallel;
   int32_t lora_ranks;  // the most of a linear
+  int32_t captures;
   Activation activation;
   float embedding_scale, residual_scale, epsilon, logits_softcap;  // softcap 0: none
 };
 
 struct StackRoom {
   std::vector<float> memory, partials, lowered;
-  std::vector<int> windows;
+  std::vector<const Score *> scores;  // of each plan
   std::vector<Plan> plans;
   float *stream, *added;
   void *normed, *qkv, *query, *mixed, *inner;
@@ -83,22 +86,26 @@ static void fit_room(StackRoom &room, const StackCall &call) {
   if (room.lowered.size() < lowered) room.lowered.resize(lowered);
 }
 
-static const Plan &plan_of(const StackRoom &room, int window) {
+// The plan of layers that see the same tokens; as many as there are plans if none is made yet.
+static size_t find_plan(const StackRoom &room, const Score &how) {
   size_t at = 0;
-  while (room.windows[at] != window) at++;
-  return room.plans[at];
+  while (at < room.scores.size() &&
+         (room.scores[at]->window != how.window || room.scores[at]->unseen != how.unseen))
+    at++;
+  return at;
 }
 
 static void make_plans(StackRoom &room, const StackCall &call, int threads) {
-  room.windows.clear();
+  room.scores.clear();
   int64_t slots = 0;
   for (int layer = 0; layer < call.layer_count; layer++) {
-    int window = call.layers[layer].how.window;
-    if (std::find(room.windows.begin(), room.windows.end(), window) != room.windows.end()) continue;
-    room.windows.push_back(window);
-    if (room.plans.size() < room.windows.size()) room.plans.emplace_back();
-    Plan &plan = room.plans[room.windows.size() - 1];
-    plan_attention(plan, call.rows, call.pages.kv_heads, call.heads / call.pages.kv_heads, window,
+    const Score &how = call.layers[layer].how;
+    size_t at = find_plan(room, how);
+    if (at < room.scores.size()) continue;
+    room.scores.push_back(&how);
+    if (room.plans.size() < room.scores.size()) room.plans.emplace_back();
+    Plan &plan = room.plans[at];
+    plan_attention(plan, call.rows, call.pages.kv_heads, call.heads / call.pages.kv_heads, how,
                    threads);
     slots = std::max(slots, plan.slots);
   }
@@ -166,6 +173,17 @@ static void keep_layer(Worker &me, const StackCall &call, const StackRoom &room,
   });
 }
 
+// Copy all rows of the stream before a layer, if it is one of those that are wanted.
+static void capture_stream(Worker &me, const StackCall &call, const StackRoom &room, int index) {
+  for (int which = 0; which < call.captures; which++) {
+    if (call.captured_layers[which] != index) continue;
+    me.share(call.tokens, [&](int row) {
+      memcpy(call.captured + ((int64_t)row * call.captures + which) * call.hidden,
+             room.stream + (int64_t)row * call.hidden, call.hidden * sizeof(float));
+    });
+  }
+}
+
 static void cap_logits(Worker &me, const StackCall &call) {
   constexpr int PIECE = 4096;
   int width = call.head.outputs, pieces = (width + PIECE - 1) / PIECE;
@@ -214,6 +232,7 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
     const StackLayer &layer = call.layers[index];
     pages.memory = memory + layer.page_offset * stored;
     if (scales != nullptr) pages.scales = scales + layer.scale_offset;
+    if (call.captured != nullptr) capture_stream(me, call, room, index);
     const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width, lora.of(layer.qkv_lora));
     Rope rope{qkv,           width,         dim,        call.positions,
@@ -223,7 +242,7 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
     me.share(tokens, [&](int row) { rope_row<T, float>(rope, pages, row); });
     bool last = index + 1 == call.layer_count;
     if (last && call.wanted_tokens == 0) return;
-    AttendCall attend{&heads, &pages, &call.rows, &layer.how, &plan_of(room, layer.how.window),
+    AttendCall attend{&heads, &pages, &call.rows, &layer.how, &room.plans[find_plan(room, layer.how)],
                       Partials{room.partials.data(), stride}};
     apply_attention<T>(me, attend);
     if (last) {

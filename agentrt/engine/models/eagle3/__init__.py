@@ -1,0 +1,1 @@
+"""EAGLE-3 heads: draft models of one layer that take the states of their target's layers."""
