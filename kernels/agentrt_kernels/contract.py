@@ -79,7 +79,7 @@ class Score:
         softcap: Bound of a score, by `softcap * tanh(score / softcap)`, or None.
         window: A row sees this many tokens, itself among them; None sees all.
         sinks: `[H]` logits of a place that holds nothing, or None.
-        unseen: First tokens of each context that no row sees; a row that sees none gives zeros.
+        unseen: First tokens of each context that no row sees, but each of them itself.
     """
 
     scaling: float

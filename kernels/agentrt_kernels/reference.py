@@ -172,7 +172,7 @@ def _attention(query: Tensor, keys: Tensor, values: Tensor, score: Score) -> Ten
         scores = score.softcap * torch.tanh(scores / score.softcap)
     place = torch.arange(tokens, device=query.device)
     own = place[tokens - rows :, None]  # a row's own place, [rows, 1]
-    hidden = (place > own) | (place < score.unseen)
+    hidden = (place > own) | ((place < score.unseen) & (place != own))
     if score.window is not None:
         hidden |= place <= own - score.window
     scores = scores.masked_fill(hidden, -torch.inf).view(heads, rows, tokens)
@@ -180,8 +180,6 @@ def _attention(query: Tensor, keys: Tensor, values: Tensor, score: Score) -> Ten
         empty = score.sinks.float()[:, None, None].expand(heads, rows, 1)
         scores = torch.cat([scores, empty], -1)
     weights = scores.softmax(-1)[..., :tokens].view(kv_heads, -1, rows, tokens)
-    if score.unseen:  # a row may see nothing
-        weights = weights.nan_to_num(0.0)
     return torch.einsum("kgqn,nkd->qkgd", weights, values).reshape(rows, heads, width)
 
 

@@ -24,6 +24,7 @@ from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.ops.attention_tiles import (
+    Sight,
     DecodeGroup,
     QueryBlock,
     SingleSequence,
@@ -90,7 +91,7 @@ class PagedAttention:
         self._queries_per_kv = heads // kv.layout.kv_heads
         self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
         self._divider = TileDivider(tables, self._tile, kv.layout.page_tokens)
-        self._divisions: dict[int | None, TileDivision] = {}
+        self._divisions: dict[Sight, TileDivision] = {}
         self._batch: ForwardBatch | None = None
         self.attended_layers = 0
 
@@ -130,10 +131,10 @@ class PagedAttention:
         if self._kernels is not None:
             self._attend_with_kernels(self._kernels, layer, query, batch, how, out)
             return
-        division = self._divisions.get(how.window)
+        sight = Sight(how.window, how.unseen)
+        division = self._divisions.get(sight)
         if division is None:
-            division = self._divider.divide(batch.spans, how.window)
-            self._divisions[how.window] = division
+            division = self._divisions[sight] = self._divider.divide(batch.spans, sight)
         if division.single_row is not None and how.sinks is None:
             out.copy_(self._attend_single_row(layer, query, division.single_row, how))
             return

@@ -1,8 +1,10 @@
-"""Division of a batch's attention into tiles: once per step and window, for all layers."""
+"""Division of a batch's attention into tiles: once per step and sight, for all layers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,7 +81,7 @@ class SingleSequence:
 
 @dataclass(frozen=True, slots=True)
 class TileDivision:
-    """Division of a batch's attention under one window.
+    """Division of a batch's attention under one sight.
 
     Attributes:
         groups: Decoding sequences, several per tile.
@@ -90,6 +92,13 @@ class TileDivision:
     groups: tuple[DecodeGroup, ...]
     sequences: tuple[SingleSequence, ...]
     single_row: SingleSequence | None
+
+
+class Sight(NamedTuple):
+    """Tokens of its context that a row sees; the fields are those of `Score`."""
+
+    window: int | None = None
+    unseen: int = 0
 
 
 class TileDivider:
@@ -106,32 +115,32 @@ class TileDivider:
         """Begin a new batch: buffers of the last one may be overwritten."""
         self._used = 0
 
-    def divide(self, spans: tuple[QuerySpan, ...], window: int | None) -> TileDivision:
+    def divide(self, spans: tuple[QuerySpan, ...], sight: Sight) -> TileDivision:
         """Group decoding sequences while they fit in a tile, the longest first."""
         unshared = [span for span in spans if span.tokens > 1]
         single = [span for span in spans if span.tokens == 1]
-        single.sort(key=lambda span: -self._visible_pages(span, window))
+        single.sort(key=lambda span: -self._visible_pages(span, sight))
         groups: list[DecodeGroup] = []
         while single:
-            pages = self._visible_pages(single[0], window)
+            pages = self._visible_pages(single[0], sight)
             fit = max(1, self._tile.pages // pages)
             members, single = single[:fit], single[fit:]
             if len(members) == 1:
                 unshared += members
             else:
-                groups.append(self._group(members, pages, window))
-        sequences = tuple(self._sequence(span, window) for span in unshared)
+                groups.append(self._group(members, pages, sight))
+        sequences = tuple(self._sequence(span, sight) for span in unshared)
         single_row = None
         if len(spans) == 1 and spans[0].tokens == 1 and len(sequences[0].tiles) == 1:
             single_row = sequences[0]
         return TileDivision(tuple(groups), sequences, single_row)
 
-    def _visible_pages(self, span: QuerySpan, window: int | None) -> int:
+    def _visible_pages(self, span: QuerySpan, sight: Sight) -> int:
         """Pages that a decoding row sees."""
-        first = first_visible(span.kv_tokens - 1, window) // self._page_tokens
+        first = first_visible(span.kv_tokens - 1, sight) // self._page_tokens
         return -(-span.kv_tokens // self._page_tokens) - first
 
-    def _group(self, members: list[QuerySpan], pages: int, window: int | None) -> DecodeGroup:
+    def _group(self, members: list[QuerySpan], pages: int, sight: Sight) -> DecodeGroup:
         size = self._page_tokens
         tokens = pages * size
         members = sorted(members, key=lambda span: span.start)
@@ -141,7 +150,7 @@ class TileDivider:
         begins: list[int] = []
         ends: list[int] = []
         for index, span in enumerate(members):
-            seen = first_visible(span.kv_tokens - 1, window)
+            seen = first_visible(span.kv_tokens - 1, sight)
             page = seen // size
             row = table[span.slot, page : page + pages]  # shorter at the table's end
             blocks[index * pages : index * pages + row.shape[0]] = row
@@ -151,7 +160,7 @@ class TileDivider:
         indices = self._tile.token_indices[:tokens]
         mask = mask[: len(members) * tokens].view(grid)
         torch.ge(indices, torch.tensor(ends, device=table.device)[:, None], out=mask)
-        if window is not None:
+        if sight != Sight():
             before = scratch[: len(members) * tokens].view(grid)
             torch.lt(indices, torch.tensor(begins, device=table.device)[:, None], out=before)
             mask.logical_or_(before)
@@ -191,10 +200,10 @@ class TileDivider:
         self._used += 1
         return self._buffers_pool[self._used - 1]
 
-    def _sequence(self, span: QuerySpan, window: int | None) -> SingleSequence:
+    def _sequence(self, span: QuerySpan, sight: Sight) -> SingleSequence:
         size = self._page_tokens
         first = span.kv_tokens - span.tokens
-        low = first_visible(first, window) // size * size
+        low = first_visible(first, sight) // size * size
         tiles: list[LoadedPages] = []
         blocks: list[tuple[QueryBlock, ...]] = []
         for begin in range(low, span.kv_tokens, self._tile.tokens):
@@ -202,11 +211,11 @@ class TileDivider:
             pages = -(-(end - begin) // size)
             held = self._tables.block_offsets[span.slot, begin // size : begin // size + pages]
             tiles.append(self._tile.prepare(held))
-            blocks.append(self._query_blocks(span, tiles[-1], begin, end, window))
+            blocks.append(self._query_blocks(span, tiles[-1], begin, end, sight))
         return SingleSequence(tuple(tiles), tuple(blocks))
 
     def _query_blocks(
-        self, span: QuerySpan, loaded: LoadedPages, begin: int, end: int, window: int | None
+        self, span: QuerySpan, loaded: LoadedPages, begin: int, end: int, sight: Sight
     ) -> tuple[QueryBlock, ...]:
         """Blocks of rows that see part of the tile of positions `[begin, end)`."""
         first = span.kv_tokens - span.tokens
@@ -215,7 +224,7 @@ class TileDivider:
         for at in range(0, span.tokens, max_rows):
             count = min(max_rows, span.tokens - at)
             position = first + at
-            begin_seen = max(begin, first_visible(position, window))
+            begin_seen = max(begin, first_visible(position, sight))
             end_seen = min(end, position + count)
             if begin_seen >= end_seen:
                 continue
@@ -232,17 +241,18 @@ class TileDivider:
                     value=loaded.value[begin_seen - begin : end_seen - begin].transpose(0, 1),
                     scores=scores,
                     weights=weights,
-                    mask=self._mask(position, count, begin_seen, end_seen, window),
+                    mask=self._mask(position, count, begin_seen, end_seen, sight),
                 )
             )
         return tuple(blocks)
 
     def _mask(
-        self, first: int, rows: int, begin: int, end: int, window: int | None
+        self, first: int, rows: int, begin: int, end: int, sight: Sight
     ) -> Tensor | None:
         """`[rows, 1, end - begin]` for rows from position `first` on; None if they see all."""
+        window, unseen = sight
         within = window is None or begin > first + rows - 1 - window
-        if end <= first + 1 and within:
+        if end <= first + 1 and within and unseen <= max(begin, first):
             return None
         device = self._tables.block_offsets.device
         ahead = torch.arange(begin, end, device=device)
@@ -250,9 +260,12 @@ class TileDivider:
         mask = ahead > here
         if window is not None:
             mask |= ahead <= here - window
+        if unseen > begin:
+            mask |= (ahead < unseen) & (ahead != here)
         return mask[:, None, :]
 
 
-def first_visible(position: int, window: int | None) -> int:
+def first_visible(position: int, sight: Sight) -> int:
     """First position that a token at `position` sees."""
-    return 0 if window is None else max(0, position - window + 1)
+    low = 0 if sight.window is None else position - sight.window + 1
+    return min(max(low, sight.unseen), position)

@@ -36,7 +36,7 @@ constexpr int COLUMNS = 1;
 struct Score {
   float scaling, softcap;  // softcap 0: none
   int32_t window;          // 0: all is seen
-  int32_t unseen;          // first tokens of a context that no row sees
+  int32_t unseen;          // first tokens of a context that no row sees, but each of them itself
   const float *sinks;
 };
 
@@ -82,7 +82,7 @@ struct Plan {
 
 INLINE int first_seen(int position, const Score &how) {
   int low = how.window > 0 ? position - how.window + 1 : 0;
-  return std::max(low, how.unseen);
+  return std::min(std::max(low, how.unseen), position);
 }
 
 static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int shared, const Score &how,
@@ -109,7 +109,7 @@ static void plan_attention(Plan &plan, const Rows &rows, int kv_heads, int share
       block.rows = std::min(most_rows, past - at);
       block.position = rows.kv_tokens[sequence] - (past - at);
       block.end = block.position + block.rows;
-      block.begin = std::min(first_seen(block.position, how), block.end);
+      block.begin = first_seen(block.position, how);
       if (group >= 0) block.begin = std::max(block.begin, rows.prefix_tokens[group]);
       plan.tokens_seen += (int64_t)(block.end - block.begin) * block.rows;
       plan.blocks.push_back(block);
