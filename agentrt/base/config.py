@@ -123,7 +123,7 @@ class EngineConfig:
             guesses forced bytes only. Guesses never change a token.
         draft_model: Checkpoint directory or GGUF file of a draft model: a smaller model with the
             same vocabulary that guesses where nothing else does better. Its KV takes a part of the
-            KV memory.
+            KV memory. On a CPU also the directory of an EAGLE-3 head of the model.
         draft_texts: Texts that guesses repeat. "all": the request's own text, and outputs of its
             call site; "own": its own prompt and output alone, as engines guess that know no call
             sites.

@@ -17,6 +17,7 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
+from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import AgentrtError, NotInstalled
 from agentrt.base.format_choice import with_formats
 from agentrt.cli.progress_display import waiting
@@ -44,10 +45,13 @@ def print_report(
     activations: str = "",
     kv_cache_dtype: str = "",
     *,
+    draft_model: Path | None = None,
     as_json: bool,
 ) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
     config = EngineConfig(Path(model) if model else embedded.path())
+    if draft_model is not None:
+        config = with_drafts(config, "auto", draft_model)
     config = with_formats(config, weights, activations, kv_cache_dtype)
     with waiting("starting the engine", quiet=as_json):
         found, code = anyio.run(examine, config)
@@ -105,6 +109,7 @@ def compute_report(config: EngineConfig) -> dict[str, Any]:
     """
     import dataclasses
 
+    from agentrt.engine.models.eagle3.head_report import draft_report
     from agentrt.engine.models.report import model_report
     from agentrt.engine.process.hardware import gpu_info, thread_info
 
@@ -114,6 +119,8 @@ def compute_report(config: EngineConfig) -> dict[str, Any]:
         "threads": thread_info(config, dict(os.environ), report.computed_by),
         "gpu": gpu_info(),
     }
+    if config.draft_model is not None:
+        found["draft model"] = draft_report(config)
     if config.device == "cpu" and report.kernels == "torch":
         found["advice"] = _NO_COMPILER
     return found

@@ -22,6 +22,6 @@ DraftModel: TypeAlias = Annotated[
         "--draft-model",
         metavar="DIR",
         envvar="AGENTRT_DRAFT_MODEL",
-        help="A smaller checkpoint with the same vocabulary, which guesses tokens too.",
+        help="A smaller checkpoint with the same vocabulary, or an EAGLE-3 head: it guesses too.",
     ),
 ]

@@ -15,6 +15,7 @@ import typer
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
+from agentrt.cli.draft_flags import DraftModel
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, helpful_traceback, report
 from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
@@ -127,6 +128,7 @@ def doctor(
     weights: Weights = "",
     activations: Activations = "",
     kv_cache_dtype: KvCacheDtype = "",
+    draft_model: DraftModel = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
@@ -136,7 +138,8 @@ def doctor(
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
     from agentrt.cli.doctor import print_report
 
-    return print_report(model, weights, activations, kv_cache_dtype, as_json=as_json)
+    formats = (weights, activations, kv_cache_dtype)
+    return print_report(model, *formats, draft_model=draft_model, as_json=as_json)
 
 
 def usage_error(error: typer.TyperException) -> UsageError:

@@ -79,7 +79,7 @@ class MidLayer(nn.Module):
         positions: Tensor,
         seen: list[tuple[Tensor, Tensor]],
     ) -> Tensor:
-        """embedded and states: [B, R, D]."""
+        """Embedded and states: [B, R, D]."""
         x = torch.cat([self.input_layernorm(embedded), self.hidden_norm(states)], -1)
         states = states + self.self_attn(x, positions, seen)
         result: Tensor = states + self.mlp(self.post_attention_layernorm(states))

@@ -39,7 +39,9 @@ def prompts(seed: int, first: int, count: int) -> Iterator[tuple[int, ...]]:
                 yield tuple(ids[: at + 1])
 
 
-def speak(asked: list[tuple[int, ...]], model: Path | None = None, threads: int = 1) -> list[Spoken]:
+def speak(
+    asked: list[tuple[int, ...]], model: Path | None = None, threads: int = 1
+) -> list[Spoken]:
     """Answers of the model to prompts, greedily decoded by the engine."""
     path = model or embedded.path()
     core = EngineCore(EngineConfig(path, threads=threads, max_running=AT_ONCE), MonotonicClock())

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from batches import marker
 from corpus.example import EMBEDDED
 from eagle_head import Head
@@ -95,7 +94,9 @@ class Target:
         first = torch.tensor(starts)
 
         def cut(values: Tensor, count: int) -> Tensor:
-            return torch.stack([one[at : at + count] for one, at in zip(values, starts, strict=True)])
+            return torch.stack(
+                [one[at : at + count] for one, at in zip(values, starts, strict=True)]
+            )
 
         every = rows + depth
         return Lesson(
@@ -126,7 +127,9 @@ def loss_of(head: Head, target: Target, lesson: Lesson, depth: int) -> Tensor:
 
 
 @torch.no_grad()
-def acceptance(head: Head, target: Target, answers: Sequence[Spoken], depth: int) -> tuple[float, list[float]]:
+def acceptance(
+    head: Head, target: Target, answers: Sequence[Spoken], depth: int
+) -> tuple[float, list[float]]:
     """Tokens a step of the target with drafts of `depth`, and the accepted share by place in a draft."""
     kept = head.t2d.nonzero().squeeze(1)
     said = rounds = 0
@@ -137,7 +140,10 @@ def acceptance(head: Head, target: Target, answers: Sequence[Spoken], depth: int
         embedded = target.embedded(lesson.tokens[:, 1 : rows + depth])
         steps = head.steps(embedded, lesson.layers, lesson.first, depth)
         hits = [
-            (kept[head.lm_head(states[0]).argmax(-1)] == lesson.tokens[0, step + 2 : step + 2 + rows]).tolist()
+            (
+                kept[head.lm_head(states[0]).argmax(-1)]
+                == lesson.tokens[0, step + 2 : step + 2 + rows]
+            ).tolist()
             for step, states in enumerate(steps)
         ]
         at = int(lesson.wanted[0].nonzero()[0]) - 1  # the row that takes the first said token
@@ -258,14 +264,21 @@ def main() -> None:
     head.lm_head.weight.data.copy_(target.network.model.embed_tokens.weight[kept])
     head.norm.weight.data.copy_(target.network.model.norm.weight)
     size = sum(one.numel() for one in head.parameters())
-    print(f"{size:,} parameters, {len(answers):,} answers of {sum(counts.values()):,} tokens", flush=True)
-    optimizer = torch.optim.AdamW(head.parameters(), lr=args.rate, betas=(0.9, 0.95), weight_decay=0.01)
+    print(
+        f"{size:,} parameters, {len(answers):,} answers of {sum(counts.values()):,} tokens",
+        flush=True,
+    )
+    optimizer = torch.optim.AdamW(
+        head.parameters(), lr=args.rate, betas=(0.9, 0.95), weight_decay=0.01
+    )
     step, losses, began, told = 0, [0.0, 0], time.monotonic(), time.monotonic()
     todo: list[list[Spoken]] = []
     while (spent := (time.monotonic() - began) / 60 / args.minutes) < 1:
         todo = todo or batches(answers, rng, args.batch_tokens)
         for group in optimizer.param_groups:
-            group["lr"] = args.rate * min(1.0, spent / 0.02 + 0.05) * min(1.0, (1 - spent) / 0.5 + 0.01)
+            group["lr"] = (
+                args.rate * min(1.0, spent / 0.02 + 0.05) * min(1.0, (1 - spent) / 0.5 + 0.01)
+            )
         with torch.autocast("cpu", torch.bfloat16):
             lesson = target.lesson(todo.pop(), args.depth)
             loss = loss_of(head, target, lesson, args.depth)
@@ -275,7 +288,10 @@ def main() -> None:
         optimizer.step()
         step, losses = step + 1, [losses[0] + float(loss.detach()), losses[1] + 1]
         if step % 50 == 0:
-            print(f"step {step} {spent * args.minutes:.1f} min loss {losses[0] / losses[1]:.4f}", flush=True)
+            print(
+                f"step {step} {spent * args.minutes:.1f} min loss {losses[0] / losses[1]:.4f}",
+                flush=True,
+            )
             losses = [0.0, 0]
         if time.monotonic() - told > REPORT_EVERY_S:
             tell(head, target, dev[:40], args.depth)

@@ -127,7 +127,9 @@ class HeadReference:
             own = before if self.config.get("norm_before_residual") else state
             own = own + weights["midlayer.self_attn.o_proj.weight"] @ mixed.flatten()
             inner = self._rms(own, "midlayer.post_attention_layernorm.weight")
-            gate, up = (weights[f"midlayer.mlp.{name}_proj.weight"] @ inner for name in ("gate", "up"))
+            gate, up = (
+                weights[f"midlayer.mlp.{name}_proj.weight"] @ inner for name in ("gate", "up")
+            )
             own = own + weights["midlayer.mlp.down_proj.weight"] @ (functional.silu(gate) * up)
             if len(rows) == at + 1:
                 rows.append(own)

@@ -149,9 +149,7 @@ def test_tokens_are_those_without_a_head(temperature, overlap, target, head, eng
 
 
 def test_what_an_aborted_sequence_drafted_is_not_kept(target, head, engine):
-    core = engine.core(
-        target, dtype="float32", page_tokens=8, speculate_tokens=3, draft_model=head
-    )
+    core = engine.core(target, dtype="float32", page_tokens=8, speculate_tokens=3, draft_model=head)
     seen = watched(core, HeadReference(head, target))
     core.submit(engine.request(0, PROMPTS[0], max_tokens=30, temperature=0.8))
     engine.drain(core, most_steps=6)
@@ -178,9 +176,7 @@ def test_what_published_heads_differ_in(settings, own_embedding, target, tmp_pat
     if settings.get("draft_vocab_size", 1) is None:
         tensors |= {"t2d": None, "d2t": torch.zeros(262, dtype=torch.int64)}
     save_head(tmp_path / "head", tensors=tensors, **settings)
-    core = engine.core(
-        target, dtype="float32", speculate_tokens=2, draft_model=tmp_path / "head"
-    )
+    core = engine.core(target, dtype="float32", speculate_tokens=2, draft_model=tmp_path / "head")
     seen = watched(core, HeadReference(tmp_path / "head", target))
     core.submit(engine.request(0, PROMPTS[0], max_tokens=8))
     engine.drain(core)

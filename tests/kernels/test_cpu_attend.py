@@ -23,6 +23,7 @@ cases = st.fixed_dictionaries(
         "dim": st.sampled_from([8, 16, 32, 64, 80, 128]),
         "dtype": st.sampled_from([torch.float32, torch.bfloat16]),
         "window": st.sampled_from([None, None, 1, 20, 70]),
+        "unseen": st.sampled_from([0, 0, 1, 30]),
         "softcap": st.sampled_from([None, None, 5.0]),
         "sinks": st.booleans(),
         "coded": st.booleans(),
@@ -87,7 +88,7 @@ def check(kernels, case, seed):
     memory = memory_of(pages, case["page"], kv_heads, case["dim"], case["dtype"], source)
     query = torch.randn(tokens, heads, case["dim"], generator=source).to(case["dtype"])
     sinks = torch.randn(heads, generator=source).to(case["dtype"]) if case["sinks"] else None
-    score = Score(case["dim"] ** -0.5, case["softcap"], case["window"], sinks)
+    score = Score(case["dim"] ** -0.5, case["softcap"], case["window"], sinks, case["unseen"])
     compare(kernels, query, memory, rows, score, coded=case["coded"])
 
 

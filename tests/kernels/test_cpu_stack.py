@@ -54,7 +54,12 @@ def layer_of(number, kind, dtype, source):
         inner_out_norm=random(HIDDEN, scale=1) if behind else None,
         gate_up=matrix(2 * INNER, HIDDEN),
         down=matrix(HIDDEN, INNER),
-        score=Score(0.2, window=7 if number == 1 else None, sinks=random(HEADS) if full else None),
+        score=Score(
+            0.2,
+            window=7 if number == 1 else None,
+            sinks=random(HEADS) if full else None,
+            unseen=2 if number == 2 else 0,
+        ),
     )
 
 
@@ -127,8 +132,9 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         bias = None if matrix.bias is None else matrix.bias.float()
         return functional.linear(x, matrix.weight.float(), bias)
 
-    outputs = []
+    outputs, streams = [], []
     for number, layer in enumerate(layers):
+        streams.append(stream.clone())
         x = normed(stream, layer.norm)
         qkv = times(x, layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
         norms = None
@@ -149,7 +155,7 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         outputs.append(stream[wanted].clone())
     logits = normed(stream, norm)[wanted] @ head.float().T * shape.logits_scale
     cap = shape.logits_softcap
-    return logits if cap is None else cap * torch.tanh(logits / cap), torch.stack(outputs)
+    return logits if cap is None else cap * torch.tanh(logits / cap), torch.stack(outputs), streams
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,6 +172,7 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, coded, kind):
     memory = Memory(source, dtype, coded=coded)
     theirs = memory.copied()
     stack.bind(memory.values, angles, memory.scales)
+    stack.capture([0, 2])
     loose = max(LOOSE[dtype], BETWEEN_CODES if coded else 0)
     for sequences, wanted, told in (
         ([(0, 20), (5, 1), (30, 1), (0, 3)], [19, 20, 21, 24], True),
@@ -174,16 +181,24 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, coded, kind):
         ([(50, 1)], [0], True),
     ):
         inputs, rows = batch(sequences, source), torch.tensor(wanted, dtype=torch.int64)
-        expected, outputs = one_by_one(
+        expected, outputs, streams = one_by_one(
             shape, embedding, layers, norm, head, theirs, angles, inputs, rows
         )
         layer_outputs = torch.full((LAYERS, len(wanted), HIDDEN), torch.nan)
-        found = stack(*inputs, rows, layer_outputs=layer_outputs if told else None)
+        captured = torch.full((len(inputs[0]), 2, HIDDEN), torch.nan)
+        found = stack(
+            *inputs,
+            rows,
+            layer_outputs=layer_outputs if told else None,
+            captured=captured if told else None,
+        )
         assert found.shape == (len(wanted), TOKENS)
         assert apart(found, expected) < loose
         if told:
             assert apart(layer_outputs, outputs) < loose
+            assert apart(captured, torch.stack([streams[0], streams[2]], 1)) < loose
         else:
             assert layer_outputs.isnan().all()
+            assert captured.isnan().all()
         assert apart(memory.wide(), theirs.wide()) < loose
         theirs = memory.copied()

@@ -108,7 +108,8 @@ def test_rope_turns_pairs_and_stores_keys_and_values(normed: bool) -> None:
 
 
 @pytest.mark.parametrize("window", [None, 3])
-def test_attention_is_torchs(window: int | None) -> None:
+@pytest.mark.parametrize("unseen", [0, 2])
+def test_attention_is_torchs(window: int | None, unseen: int) -> None:
     heads, kv_heads, width, page = 4, 2, 8, 4
     pages = random(9, 2, page, kv_heads, width)
     rows = PagedRows(
@@ -119,13 +120,14 @@ def test_attention_is_torchs(window: int | None) -> None:
         most_kv_tokens=9,
     )
     query, out = random(4, heads, width, seed=1), torch.empty(4, heads, width)
-    REFERENCE.attend(query, pages, rows, Score(0.3, window=window), out)
+    REFERENCE.attend(query, pages, rows, Score(0.3, window=window, unseen=unseen), out)
     for sequence, (start, stop) in enumerate(pairwise(rows.query_start.tolist())):
         tokens = int(rows.kv_tokens[sequence])
         history = pages[rows.block_table[sequence].long()].transpose(1, 2).flatten(0, 1)[:tokens]
         place = torch.arange(tokens)
         own = place[tokens - (stop - start) :, None]
         seen = (place <= own) & (place > own - (window or 99))
+        seen &= (place >= unseen) | (place == own)
         expected = functional.scaled_dot_product_attention(
             query[start:stop].transpose(0, 1)[None],
             history[:, 0].transpose(0, 1)[None],

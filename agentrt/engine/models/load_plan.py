@@ -10,6 +10,7 @@ import torch
 
 from agentrt.base.adapter_choice import check_adapters
 from agentrt.base.config import EngineConfig
+from agentrt.base.eagle3 import check_is_model
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.expert_routing import expert_routing
 from agentrt.base.format_choice import check_formats
@@ -82,6 +83,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     """
     check_formats(config)
     check_adapters(config)
+    check_is_model(config.model_path)
     hf_config = read_config(config.model_path, weights=not config.random_weights)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnavailable(

@@ -24,9 +24,9 @@ from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.ops.attention_tiles import (
-    Sight,
     DecodeGroup,
     QueryBlock,
+    Sight,
     SingleSequence,
     TileDivider,
     TileDivision,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import NamedTuple
 
 import torch
@@ -246,9 +245,7 @@ class TileDivider:
             )
         return tuple(blocks)
 
-    def _mask(
-        self, first: int, rows: int, begin: int, end: int, sight: Sight
-    ) -> Tensor | None:
+    def _mask(self, first: int, rows: int, begin: int, end: int, sight: Sight) -> Tensor | None:
         """`[rows, 1, end - begin]` for rows from position `first` on; None if they see all."""
         window, unseen = sight
         within = window is None or begin > first + rows - 1 - window

@@ -19,6 +19,7 @@ from typing import Protocol
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.eagle3 import check_is_model
 from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record_of
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.gguf.checkpoint_files import is_gguf
@@ -229,6 +230,7 @@ def load_core(config: EngineConfig, clock: Clock) -> Core:
                 f"{path} is no model directory: it has no config.json",
                 hint="Give a Hugging Face checkpoint directory with safetensors, or a GGUF file",
             )
+    check_is_model(config.model_path)
     from agentrt.engine.core import EngineCore
 
     return EngineCore(config, clock)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentrt.base.config import EngineConfig
+from agentrt.base.eagle3 import is_eagle3
 from agentrt.base.engine_selection import check_draft_model
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.ids import PageId
 from agentrt.base.vocabulary import Vocab
 from agentrt.engine.kv.block_tables import BlockTables
-from agentrt.engine.models.eagle3.head_config import is_eagle3
 from agentrt.engine.models.eagle3.head_loader import load_head
 from agentrt.engine.models.eagle3.head_network import HeadNetwork
 from agentrt.engine.models.loader import LoadedModel, load_model

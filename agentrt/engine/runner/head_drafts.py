@@ -25,7 +25,7 @@ from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.step_output import DraftSource
 
 _MOST_FED = 4
-"""Known tokens without a state of the target behind which a draft is begun: each takes a forward."""
+"""Known tokens without a state of the target behind which a draft begins: each takes a forward."""
 
 
 class HeadDrafts(ModelDrafts):

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.checkpoint_files import is_gguf
-from agentrt.base.model_json import parse_model_json, read_model_text
 from agentrt.engine.models.native.model_config import Declined, shape_of
 from agentrt.engine.models.native.shape import DecoderShape
 
-_ARCHITECTURES = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM")
 STATES = 3
 """Layers of the target whose states a head takes."""
 
@@ -40,18 +37,6 @@ class HeadConfig:
     target_hidden: int
     capture_layers: tuple[int, ...]
     norm_before_residual: bool
-
-
-def is_eagle3(path: Path) -> bool:
-    """Whether a checkpoint directory holds an EAGLE-3 head, by the architecture it names."""
-    if is_gguf(path):
-        return False
-    file = path / "config.json"
-    try:
-        names = parse_model_json(read_model_text(file), file).get("architectures")
-    except FileNotFoundError:
-        return False
-    return isinstance(names, list) and any(name in _ARCHITECTURES for name in names)
 
 
 def head_config(path: Path, config: Mapping[str, Any], target: DecoderShape) -> HeadConfig:

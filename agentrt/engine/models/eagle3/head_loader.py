@@ -16,7 +16,6 @@ from torch import Tensor
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
-from agentrt.engine.kv.cache import KvLayout
 from agentrt.engine.models.checkpoint import (
     read_config,
     stored_quantised,

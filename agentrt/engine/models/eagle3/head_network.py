@@ -97,9 +97,7 @@ class HeadNetwork:
         self._scales = None if kv.scales is None else kv.scales[:, 0]
         positions = min(shape.positions, kv.pages * layout.page_tokens)
         (self._angles,) = angle_tables(shape.ropes, shape.head_dim, positions, layout.device)
-        self._workspace = Workspace(
-            shape, max_rows, layout.dtype, layout.device, for_experts=False
-        )
+        self._workspace = Workspace(shape, max_rows, layout.dtype, layout.device, for_experts=False)
         self.states = torch.zeros((max_rows, shape.hidden), dtype=layout.dtype)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -128,9 +126,7 @@ class HeadNetwork:
         wanted = batch.logit_rows
         if not wanted.shape[0]:
             return stream.new_empty((0, self._config.vocabulary))
-        kernels.attend(
-            rows.query, self._pages, batch.paged, self._score, rows.mixed, self._scales
-        )
+        kernels.attend(rows.query, self._pages, batch.paged, self._score, rows.mixed, self._scales)
         mixed = rows.mixed.view(ids.shape[0], shape.query_width)[wanted]
         stream = stream[wanted]
         rows = self._workspace.rows(wanted.shape[0])
