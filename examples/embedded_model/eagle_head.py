@@ -106,6 +106,16 @@ class Head(nn.Module):
         known[kept] = True
         self.register_buffer("t2d", known)
 
+    @property
+    def kept(self) -> Tensor:
+        """`[draft vocabulary]`, the tokens that it can draft."""
+        added = self.get_buffer("d2t")
+        return torch.arange(added.shape[0]) + added
+
+    def is_drafted(self, token_ids: Tensor) -> Tensor:
+        """Whether it can draft each token."""
+        return self.get_buffer("t2d")[token_ids]
+
     def steps(self, embedded: Tensor, layers: Tensor, first: Tensor, depth: int) -> list[Tensor]:
         """Normed states `[B, R, D]` of each step, which `lm_head` takes.
 

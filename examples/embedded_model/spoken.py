@@ -47,7 +47,7 @@ def speak(
     core = EngineCore(EngineConfig(path, threads=threads, max_running=AT_ONCE), MonotonicClock())
     said: list[list[int]] = [[] for _ in asked]
     for number, prompt in enumerate(asked):
-        core.submit(_request(number, prompt))
+        core.submit(request_of(number, prompt))
     while core.has_work():
         done = core.step()
         if done is not None:
@@ -57,7 +57,8 @@ def speak(
     return [Spoken(one, tuple(answer)) for one, answer in zip(asked, said, strict=True) if answer]
 
 
-def _request(number: int, prompt: tuple[int, ...]) -> GenerateRequest:
+def request_of(number: int, prompt: tuple[int, ...]) -> GenerateRequest:
+    """The request for a greedy answer to a prompt."""
     return GenerateRequest(
         request_id=RequestId(number),
         run_id=RunId("spoken"),

@@ -82,7 +82,7 @@ class Target:
             ids[at, : len(text)] = torch.tensor(text)
             wanted[at, len(answers[at].prompt) : len(text)] = True
         shape, model = self.network.shape, self.network.model
-        where = layout(shape, 0, *ids.shape, ids.device)
+        where = layout(shape, 0, ids.shape[0], ids.shape[1], ids.device)
         x = model.embed_tokens(ids.flatten())
         states = []
         for number, layer in enumerate(model.layers):
@@ -111,14 +111,14 @@ class Target:
 
 def loss_of(head: Head, target: Target, lesson: Lesson, depth: int) -> Tensor:
     """Cross entropy with the target's own distribution, of all steps."""
-    rows, kept = lesson.layers.shape[1], head.t2d.nonzero().squeeze(1)
+    rows, kept = lesson.layers.shape[1], head.kept
     embedded = target.embedded(lesson.tokens[:, 1 : rows + depth])
     total = torch.zeros(())
     steps = head.steps(embedded, lesson.layers, lesson.first, depth)
     for step, states in enumerate(steps):
         here = lesson.wanted[:, step + 2 : step + 2 + rows]
         aim = target.network.head(lesson.states[:, step + 1 : step + 1 + rows][here]).float()
-        known = head.t2d[aim.argmax(-1)].float()
+        known = head.is_drafted(aim.argmax(-1)).float()
         shares = aim[:, kept].softmax(-1)
         told = head.lm_head(states[here]).float().log_softmax(-1)
         each = -(shares * told).sum(-1) * known
@@ -131,7 +131,7 @@ def acceptance(
     head: Head, target: Target, answers: Sequence[Spoken], depth: int
 ) -> tuple[float, list[float]]:
     """Tokens a step of the target with drafts of `depth`, and the accepted share by place in a draft."""
-    kept = head.t2d.nonzero().squeeze(1)
+    kept = head.kept
     said = rounds = 0
     tried, right = [0] * depth, [0] * depth
     for one in answers:
@@ -283,7 +283,7 @@ def main() -> None:
             lesson = target.lesson(todo.pop(), args.depth)
             loss = loss_of(head, target, lesson, args.depth)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
         optimizer.step()
         step, losses = step + 1, [losses[0] + float(loss.detach()), losses[1] + 1]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 HIDDEN, INNER, HEADS, KV_HEADS, DIM = 32, 40, 4, 2, 16
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLMEagle3"],
     "model_type": "llama",
     "hidden_size": HIDDEN,
@@ -43,7 +43,7 @@ def save_head(path: Path, *, seed: int = 0, tensors: Any = None, **settings: Any
     drafted = config["draft_vocab_size"] or config["vocab_size"]
 
     def random(*size: int) -> Tensor:
-        return torch.randn(size, generator=source) * (1.0 / size[-1] ** 0.5)
+        return torch.randn(size, generator=source).div(size[-1] ** 0.5)
 
     def norm() -> Tensor:
         return 1.0 + 0.1 * torch.randn(HIDDEN, generator=source)
@@ -87,11 +87,12 @@ class HeadReference:
         self.weights = load_file(path / "model.safetensors")
         self.config = json.loads((path / "config.json").read_text())
         self._captured = captured
-        self._model = transformers.AutoModelForCausalLM.from_pretrained(
+        self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             target, dtype=torch.float32, attn_implementation="eager"
         )
         own = self.weights.get("embed_tokens.weight")
-        self._embedding = self._model.get_input_embeddings().weight if own is None else own
+        shared: Tensor = self._model.get_input_embeddings().weight
+        self._embedding: Tensor = shared if own is None else own
 
     @torch.inference_mode()
     def states(self, text: Sequence[int], known: int) -> Tensor:
@@ -150,7 +151,7 @@ class HeadReference:
         return functional.rms_norm(x, (HIDDEN,), self.weights[name], self.config["rms_norm_eps"])
 
     def _turned(self, heads: Tensor, position: int) -> Tensor:
-        rates = self.config["rope_theta"] ** (-torch.arange(0, DIM, 2) / DIM)
+        rates = torch.tensor(self.config["rope_theta"]).pow(-torch.arange(0, DIM, 2) / DIM)
         angles = (position * rates).repeat(2)
         left, right = heads.chunk(2, -1)
         return heads * angles.cos() + torch.cat([-right, left], -1) * angles.sin()

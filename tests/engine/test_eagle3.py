@@ -37,8 +37,8 @@ def head(tmp_path_factory: pytest.TempPathFactory, target: Path) -> Path:
     core = Helpers.core(target, dtype="float32")
     prompts = [*PROMPTS, *PROMPTS]
     for number, prompt in enumerate(prompts):
-        how = {"temperature": 0.0 if number < len(PROMPTS) else 0.8, "seed": number % len(PROMPTS)}
-        core.submit(Helpers.request(number, prompt, max_tokens=30, **how))
+        heat, seed = (0.0 if number < len(PROMPTS) else 0.8), number % len(PROMPTS)
+        core.submit(Helpers.request(number, prompt, max_tokens=30, temperature=heat, seed=seed))
     served = Helpers.drain(core)
     core.close()
     reference = HeadReference(path, target)

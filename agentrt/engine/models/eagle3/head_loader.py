@@ -168,8 +168,8 @@ def _targets(path: Path, config: HeadConfig) -> Tensor | None:
     added = next(tensor for name, tensor in wide if _plain_name(name) == TO_TARGET)
     assert isinstance(added, Tensor)
     targets = torch.arange(drafted) + added
-    known = targets.unique()
-    if known.shape[0] != drafted or int(known[0]) < 0 or int(known[-1]) >= config.vocabulary:
+    known = set(targets.tolist())
+    if len(known) != drafted or min(known) < 0 or max(known) >= config.vocabulary:
         raise _broken(
             path, f"{TO_TARGET} names no {drafted} tokens of a vocabulary of {config.vocabulary}"
         )
