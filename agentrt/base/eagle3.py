@@ -15,7 +15,7 @@ def is_eagle3(path: Path) -> bool:
     """Whether a checkpoint directory holds an EAGLE-3 head, by the architecture that it names.
 
     Raises:
-        ModelInvalid: Its `config.json` cannot be read.
+        ModelInvalid: The `config.json` cannot be read.
     """
     if is_gguf(path):
         return False
@@ -31,7 +31,7 @@ def check_is_model(path: Path) -> None:
     """Check that a checkpoint directory is a model by itself.
 
     Raises:
-        ModelInvalid: It holds a head, which only drafts for a model.
+        ModelInvalid: The directory holds a head, which only drafts for a model.
     """
     if is_eagle3(path):
         raise ModelInvalid(

@@ -22,7 +22,7 @@ STATES = 3
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """What a head is made for, and how it computes.
+    """The target of a head, and the shape of its layer.
 
     Attributes:
         shape: Shape of its layer; the vocabulary is that which it drafts.
@@ -48,7 +48,7 @@ def head_config(path: Path, config: Mapping[str, Any], target: DecoderShape) -> 
         target: Shape of the target.
 
     Raises:
-        ModelInvalid: It is made for another target, or computes what is not computed here.
+        ModelInvalid: The head is made for another target, or computes what is not computed here.
     """
     drafted = config.get("draft_vocab_size") or config.get("vocab_size")
     one_layer = {

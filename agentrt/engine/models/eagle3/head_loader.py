@@ -42,7 +42,7 @@ class LoadedHead:
 
     Attributes:
         model: The head as a model of the engine.
-        network: Its network.
+        network: Network of the head.
         fuse: Fuses three states of the target, `[T, 3 * width]` to `[T, W]`.
         capture_layers: Layers of the target before which these are taken.
         hidden: W.

@@ -43,7 +43,7 @@ class HeadNetwork:
     """The head; its input states are to be written to `states` before each forward.
 
     Args:
-        config: What it is made for.
+        config: Target of the head, and the shape of its layer.
         weights: Weights by their names in a decoder, `hidden_norm` among those of the layer;
             consumed.
         targets: `[d]` int64, tokens of the target that it drafts; None for all.

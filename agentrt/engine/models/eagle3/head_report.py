@@ -1,4 +1,4 @@
-"""What an EAGLE-3 head is, in a line, without reading its weights."""
+"""A line on the draft model or the head of an engine, without reading its weights."""
 
 from __future__ import annotations
 
