@@ -242,6 +242,17 @@ class StackLayer(ctypes.Structure):
     )
 
 
+class Paired(ctypes.Structure):
+    """`struct Paired`."""
+
+    _fields_ = fields(
+        ("table", c_void_p),
+        ("stride", c_int64),
+        ("rows norm", c_void_p),
+        ("normed_stream", c_int32),
+    )
+
+
 class StackCall(ctypes.Structure):
     """`struct StackCall`."""
 
@@ -254,6 +265,7 @@ class StackCall(ctypes.Structure):
         ("logits", c_void_p),
         ("logits_stride", c_int64),
         ("layer_outputs captured captured_layers", c_void_p),
+        ("paired", Paired),
         ("pages", Pages),
         ("rows", Rows),
         ("layer_count heads hidden inner tokens wanted_tokens kind centered parallel", c_int32),

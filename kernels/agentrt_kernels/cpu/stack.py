@@ -145,8 +145,7 @@ class Stack:
         call = self._call = c.StackCall()
         call.layers, call.layer_count = addressof(self._layers), shape.layers
         self._embedding = embedding
-        if isinstance(embedding, Tensor):
-            call.embedding, call.embedding_stride = embedding.data_ptr(), embedding.stride(0)
+        self._paired: Tensor | EmbeddingRows | None = None
         call.norm = self._norm(norm)
         call.head = self._packed(Matrix(head)).described(After.STORE, shape.logits_scale)
         call.heads, call.hidden, call.inner = shape.heads, shape.hidden, shape.inner
@@ -188,6 +187,18 @@ class Stack:
         call.angles_stride = angles[0].stride(0)
         self._bound = memory, angles, scales
 
+    def pair(self, embedding: Tensor | EmbeddingRows, norm: Tensor, *, normed_stream: bool) -> None:
+        """Give the first layer a second input: its qkv is `[N, 2 * hidden]`, the stream last.
+
+        Args:
+            embedding: `[vocabulary, hidden]`, of the dtype of the other, or what makes its rows.
+            norm: `[hidden]`, of these rows; the layer's own is that of the stream.
+            normed_stream: Whether the stream goes on as it was normed.
+        """
+        self._paired = embedding
+        self._call.paired.norm = self._norm(norm)
+        self._call.paired.normed_stream = normed_stream
+
     def capture(self, layers: Sequence[int]) -> None:
         """Name the layers before which the stream is captured, by index from 0 on."""
         self._captured_layers = torch.tensor(layers, dtype=torch.int32)
@@ -221,11 +232,13 @@ class Stack:
                 layers that `capture` named, or None.
         """
         call = self._call
-        if not isinstance(self._embedding, Tensor):  # its rows are a table of this batch's own
-            table = self._embedding.rows(token_ids)
-            call.embedding, call.embedding_stride = table.data_ptr(), table.stride(0)
-            token_ids = torch.arange(token_ids.shape[0])
-        call.token_ids, call.positions = token_ids.data_ptr(), positions.data_ptr()
+        table, ids = _table_of(self._embedding, token_ids)
+        call.embedding, call.embedding_stride = table.data_ptr(), table.stride(0)
+        pair = None if self._paired is None else _table_of(self._paired, token_ids)
+        if pair is not None:
+            call.paired.table, call.paired.stride = pair[0].data_ptr(), pair[0].stride(0)
+            call.paired.rows = pair[1].data_ptr()
+        call.token_ids, call.positions = ids.data_ptr(), positions.data_ptr()
         call.slots, call.wanted = slots.data_ptr(), wanted.data_ptr()
         call.tokens, call.wanted_tokens = token_ids.shape[0], wanted.shape[0]
         kept = None if adapters is None else (adapters, adapters[wanted])  # while it computes
@@ -289,3 +302,10 @@ class Stack:
             return None
         self._kept.append(tensor)
         return tensor.data_ptr()
+
+
+def _table_of(embedding: Tensor | EmbeddingRows, token_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """A table, and the row of each token in it; rows that are made are a table of their own."""
+    if isinstance(embedding, Tensor):
+        return embedding, token_ids
+    return embedding.rows(token_ids), torch.arange(token_ids.shape[0])

@@ -24,14 +24,18 @@ from agentrt.engine.models.checkpoint import (
 )
 from agentrt.engine.models.context_limit import context_limit
 from agentrt.engine.models.eagle3.head_config import HeadConfig, head_config
-from agentrt.engine.models.eagle3.head_network import HeadNetwork
+from agentrt.engine.models.eagle3.head_network import HeadLayer, HeadNetwork, HeadWeights
+from agentrt.engine.models.eagle3.head_operations import HeadOperations
+from agentrt.engine.models.eagle3.head_stack import HeadStack
 from agentrt.engine.models.loader import LoadedModel
 from agentrt.engine.models.native.build import EngineNetwork
 from agentrt.engine.models.native.expert_weights import Shapes
 from agentrt.engine.models.native.stack_network import StackNetwork
 from agentrt.engine.models.native.torch_network import TorchNetwork
-from agentrt.engine.models.native.weights import weight_shapes
+from agentrt.engine.models.native.weights import parameter_count, weight_shapes
 from agentrt.engine.ops.linear import Linear, LinearBackend
+from agentrt_kernels.contract import Kernels
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 EMBEDDING, TO_TARGET, IS_DRAFTED = "embed_tokens.weight", "d2t", "t2d"
 
@@ -97,14 +101,10 @@ def load_head(config: EngineConfig, path: Path, target: LoadedModel) -> LoadedHe
         weights.pop(name, None)
     embedding = weights.pop(EMBEDDING, None) if has_embedding else None
     weights = {_name_in_decoder(name): weight for name, weight in weights.items()}
-    made = HeadNetwork(
-        own,
-        dict(weights),
-        targets,
-        target.kernels,
-        backend,
-        network.embed if embedding is None else lambda ids: embedding[ids],
+    parts = HeadWeights(
+        dict(weights), network.embedding if embedding is None else embedding, targets
     )
+    made = _network(own, parts, target.kernels, backend)
     layout = dataclasses.replace(
         target.layout, layers=1, kv_heads=own.shape.kv_heads, head_dim=own.shape.head_dim
     )
@@ -124,6 +124,20 @@ def load_head(config: EngineConfig, path: Path, target: LoadedModel) -> LoadedHe
         state_bytes=own.shape.hidden * dtype.itemsize,
     )
     return LoadedHead(model, made, fuse, own.capture_layers, own.shape.hidden, network)
+
+
+def _network(
+    config: HeadConfig, weights: HeadWeights, kernels: Kernels, backend: LinearBackend
+) -> HeadNetwork:
+    """Build the network; consumes `weights`."""
+    parameters = parameter_count(config.shape, weights.decoder)
+    is_native = isinstance(kernels, CpuKernels)
+    layer: HeadLayer
+    if isinstance(kernels, CpuKernels):
+        layer = HeadStack(config, weights, kernels)
+    else:
+        layer = HeadOperations(config, weights, kernels, backend)
+    return HeadNetwork(config, layer, weights.targets, parameters, is_single_call=is_native)
 
 
 def head_shapes(config: HeadConfig) -> Shapes:

@@ -57,6 +57,7 @@ class StackNetwork:
         quantised_bytes: Bytes of the matrices that stay quantised.
         layer_sizes: Layers, and the width of their outputs.
         layer_outputs: See `Network`.
+        embedding: `[vocabulary, hidden]`, plain or packed.
     """
 
     is_single_call = True
@@ -68,7 +69,7 @@ class StackNetwork:
         self._capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
         embedding, head = _ends(weights, _plain_dtype(weights))
-        self._embedding = embedding
+        self.embedding = embedding
         self._stack = kernels.stack(
             StackShape(
                 layers=shape.layers,
@@ -114,12 +115,6 @@ class StackNetwork:
         self._capture = capture
         self._stack.capture(() if capture is None else capture.layers)
 
-    def embed(self, token_ids: Tensor) -> Tensor:
-        """Embeddings `[T, hidden]` of token ids `[T]`, as they are stored."""
-        if isinstance(self._embedding, Tensor):
-            return self._embedding[token_ids]
-        return self._embedding.rows(token_ids)
-
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         batch.wait_layer(self._shape.layers - 1)  # its layers do not wait one by one
@@ -159,18 +154,23 @@ def _ends(
 
 def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:
     for number in range(shape.layers):
-        layer = take_layer(shape, weights, number, UnpackedMatrices())
-        assert isinstance(layer.inner, Gated)
-        yield StackLayer(
-            norm=layer.norm,
-            out_norm=layer.out_norm,
-            qkv=layer.qkv,
-            query_norm=layer.query_norm,
-            key_norm=layer.key_norm,
-            out=layer.out,
-            inner_norm=layer.inner_norm,
-            inner_out_norm=layer.inner_out_norm,
-            gate_up=layer.inner.gate_up,
-            down=layer.inner.down,
-            score=layer.score,
-        )
+        yield stack_layer(shape, weights, number)
+
+
+def stack_layer(shape: DecoderShape, weights: Weights, number: int) -> StackLayer:
+    """Layer `number` as the native call takes it; its weights are removed."""
+    layer = take_layer(shape, weights, number, UnpackedMatrices())
+    assert isinstance(layer.inner, Gated)
+    return StackLayer(
+        norm=layer.norm,
+        out_norm=layer.out_norm,
+        qkv=layer.qkv,
+        query_norm=layer.query_norm,
+        key_norm=layer.key_norm,
+        out=layer.out,
+        inner_norm=layer.inner_norm,
+        inner_out_norm=layer.inner_out_norm,
+        gate_up=layer.inner.gate_up,
+        down=layer.inner.down,
+        score=layer.score,
+    )

@@ -51,6 +51,7 @@ class TorchNetwork:
         expert_load: Counts what they take, or None; likewise.
         layer_sizes: Layers, and the width of their outputs.
         layer_outputs: See `Network`.
+        embedding: `[vocabulary, hidden]`.
         capture: Where the stream before some layers is kept in each forward, or None.
     """
 
@@ -69,17 +70,17 @@ class TorchNetwork:
         self.layer_outputs: Tensor | None = None
         self.capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
-        self._embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
+        self.embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
         norm = bias_of(weights, "model.norm.weight")  # without it the stream itself is the output
         self._norm = None if norm is None else norm_weight(shape, norm)
-        head = weights.pop("lm_head.weight", self._embedding)
+        head = weights.pop("lm_head.weight", self.embedding)
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
         self._adapters = RowAdapters()
         self.quantised_bytes = backend.quantised_bytes
         self.routing: Routing = trained
         self.expert_load: ExpertLoad | None = None
-        scale = embedding_scale(shape, self._embedding.dtype)
+        scale = embedding_scale(shape, self.embedding.dtype)
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
@@ -108,17 +109,13 @@ class TorchNetwork:
             shape, max_rows, kv.layout.dtype, memory.device, for_experts=needed
         )
 
-    def embed(self, token_ids: Tensor) -> Tensor:
-        """Embeddings `[T, hidden]` of token ids `[T]`, as they are stored."""
-        return self._embedding[token_ids]
-
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         ids, positions = batch.fields.token_ids, batch.fields.positions
         self._adapters.of_rows = batch.adapters
         rows = self._workspace.rows(ids.shape[0])
         kernels, stream = self._kernels, rows.stream
-        torch.index_select(self._embedding, 0, ids, out=stream)
+        torch.index_select(self.embedding, 0, ids, out=stream)
         if self._embedding_scale != 1.0:
             stream.mul_(self._embedding_scale)
         x, first = stream, self._layers[0].norm  # what the next part of a layer takes

@@ -27,6 +27,15 @@ struct StackLayer {
   Score how;
 };
 
+// A second input of the first layer, which takes it beside the stream: rows of a table, normed.
+struct Paired {
+  const void *table;  // or null
+  int64_t stride;
+  const int64_t *rows;
+  const float *norm;
+  int32_t normed_stream;  // whether the stream goes on as it was normed
+};
+
 struct StackCall {
   const StackLayer *layers;
   const void *embedding;
@@ -41,6 +50,7 @@ struct StackCall {
   float *layer_outputs;  // [layers, wanted, hidden], the stream behind each layer; or null
   float *captured;  // [tokens, captures, hidden], the stream before some layers; or null
   const int32_t *captured_layers;  // [captures]
+  Paired paired;
   Pages pages;
   Rows rows;
   int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind, centered, parallel;
@@ -51,7 +61,7 @@ struct StackCall {
 };
 
 struct StackRoom {
-  std::vector<float> memory, partials, lowered;
+  std::vector<float> memory, partials, lowered, paired;
   std::vector<const Score *> scores;  // of each plan
   std::vector<Plan> plans;
   float *stream, *added;
@@ -82,6 +92,8 @@ static void fit_room(StackRoom &room, const StackCall &call) {
   room.query = lay_out<T>(at, tokens * mixed);
   room.mixed = lay_out<T>(at, tokens * mixed);
   room.inner = lay_out<T>(at, tokens * call.inner);
+  size_t paired = call.paired.table == nullptr ? 0 : 2 * tokens * call.hidden + LANES;
+  if (room.paired.size() < paired) room.paired.resize(paired);
   size_t lowered = call.adapters == nullptr ? 0 : tokens * call.lora_ranks;
   if (room.lowered.size() < lowered) room.lowered.resize(lowered);
 }
@@ -138,6 +150,25 @@ static const T *norm_stream(Worker &me, const StackCall &call, const StackRoom &
     for (int row = 0; row < rows; row++) work(row);
   else
     me.share(rows, work);
+  return out;
+}
+
+// The rows of the paired table and of the stream side by side, both normed.
+template <class T>
+static const T *pair_stream(Worker &me, const StackCall &call, StackRoom &room, int rows,
+                            const StackLayer &layer) {
+  int width = call.hidden;
+  Norm how{layer.epsilon, call.centered != 0};
+  T *out = (T *)room.paired.data();
+  me.share(rows, [&](int row) {
+    T *left = out + (int64_t)row * 2 * width, *right = left + width;
+    const T *table = (const T *)call.paired.table + call.paired.rows[row] * call.paired.stride;
+    float *stream = room.stream + (int64_t)row * width;
+    norm_row(table, call.paired.norm, how, width, left);
+    norm_row(stream, layer.norm, how, width, right);
+    if (call.paired.normed_stream)
+      for (int at = 0; at < width; at++) stream[at] = widen(right[at]);
+  });
   return out;
 }
 
@@ -233,8 +264,10 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
     pages.memory = memory + layer.page_offset * stored;
     if (scales != nullptr) pages.scales = scales + layer.scale_offset;
     if (call.captured != nullptr) capture_stream(me, call, room, index);
-    const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
-    apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width, lora.of(layer.qkv_lora));
+    bool pairs = index == 0 && call.paired.table != nullptr;
+    const T *normed = pairs ? pair_stream<T>(me, call, room, tokens, layer)
+                            : norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
+    apply_linear(me, layer.qkv, normed, pairs ? 2 * hidden : hidden, tokens, qkv, width, lora.of(layer.qkv_lora));
     Rope rope{qkv,           width,         dim,        call.positions,
               layer.angles,  call.angles_stride, call.slots, layer.query_norm,
               layer.key_norm, layer.norm_stride, layer.epsilon, call.centered,
