@@ -34,19 +34,26 @@ def speculate_tokens(text: str) -> SpeculateTokens:
     return int(text)
 
 
-def with_drafts(config: EngineConfig, speculate: str, draft_model: Path | None) -> EngineConfig:
+def with_drafts(
+    config: EngineConfig, speculate: str | None, draft_model: Path | None
+) -> EngineConfig:
     """Settings of an engine with its speculative decoding.
 
     Args:
         config: Settings of the engine.
-        speculate: Setting of `speculate_tokens`, as given.
-        draft_model: Checkpoint directory of a draft model, or None.
+        speculate: Setting of `speculate_tokens`, as given; None leaves that of `config`.
+        draft_model: Checkpoint directory of a draft model; None leaves that of `config`, unless
+            `speculate` turns drafts off.
 
     Raises:
         UsageError: They are no setting, or do not go together.
     """
-    tokens = speculate_tokens(speculate)
-    config = replace(config, speculate_tokens=tokens, draft_model=draft_model)
+    if speculate is not None:
+        tokens = speculate_tokens(speculate)
+        kept = None if tokens in ("off", 0) else config.draft_model
+        config = replace(config, speculate_tokens=tokens, draft_model=kept)
+    if draft_model is not None:
+        config = replace(config, draft_model=draft_model)
     check_draft_model(config)
     return config
 
@@ -135,12 +142,13 @@ class EngineSelection:
                 "a key of an engine (--api-key) is for an engine with an address",
                 hint="give its address by --engine URL too, or leave it",
             )
-        model = Path(self.model) if self.model else default_model
+        known = dict(file.embedded_formats)
+        own = known.pop("model_path", default_model)
         return EngineConfig(
-            model,
+            Path(self.model) if self.model else own,
             device=self.device,
             prices=file.embedded_prices,
-            **file.embedded_formats,
+            **known,
         )
 
     def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 SpeculateTokens: TypeAlias = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--speculate-tokens",
         metavar="auto|off|N",

@@ -76,7 +76,8 @@ class RunSettings:
         activations: Format of what they multiply, likewise.
         kv_cache_dtype: Type of the embedded engine's cached keys and values, likewise.
         adapter: LoRA adapters as given, each `NAME=DIR`, or None.
-        speculate_tokens: Speculative decoding of the embedded engine, as given.
+        speculate_tokens: Speculative decoding of the embedded engine, as given; None leaves it to the
+            file.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
         trace: Destination of spans as given.
@@ -203,7 +204,7 @@ class RunSettings:
     activations: Activations = ""
     kv_cache_dtype: KvCacheDtype = ""
     adapter: Adapters = None
-    speculate_tokens: SpeculateTokens = "off"
+    speculate_tokens: SpeculateTokens = None
     draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
     trace: Annotated[
@@ -279,7 +280,8 @@ class RunSettings:
             "--activations": bool(self.activations),
             "--kv-cache-dtype": bool(self.kv_cache_dtype),
             "--adapter": bool(self.adapter),
-            "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
+            "--speculate-tokens": self.speculate_tokens is not None
+            and speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
         for flag, is_given in for_embedded.items():

@@ -47,8 +47,7 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        embedded_formats: Formats of what it computes with, and settings of experts, by fields of
-            `EngineConfig`.
+        embedded_formats: Its model, formats and other settings, by fields of `EngineConfig`.
         content: Settings of what is kept of prompts and answers, if the file has any.
         tool_servers: Servers of the Model Context Protocol by name.
     """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSelection, EngineSettings, check_draft_model
+from agentrt.base.engine_setting_values import allowed, fits, setting_types
 from agentrt.base.engines.embedded_table import ADAPTERS, adapters_of_table
 from agentrt.base.engines.engine_file import EMBEDDED, EngineFile
 from agentrt.base.errors import UsageError
@@ -104,7 +105,7 @@ def _with_settings(settings: EngineSettings, more: Mapping[str, Any], path: Path
             f"{path}: {next(iter(more))!r} is a setting of the embedded engine",
             hint="settings of a remote engine stand in agentrt.toml",
         )
-    forms, values = _forms(), dict(more)
+    forms, values = setting_types(), dict(more)
     if ADAPTERS in values:
         given = values.pop(ADAPTERS)
         adapters = adapters_of_table(f"{path}: {ADAPTERS}", path.parent, given)
@@ -114,43 +115,10 @@ def _with_settings(settings: EngineSettings, more: Mapping[str, Any], path: Path
             close = get_close_matches(key, forms, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(forms)}"
             raise UsageError(f"{path}: {key!r} is no setting of the engine", hint=hint)
-        if not _fits(value, forms[key]):
-            raise UsageError(
-                f"{path}: {key}={value!r} is no value of it", hint=_allowed(forms[key])
-            )
+        if not fits(value, forms[key]):
+            raise UsageError(f"{path}: {key}={value!r} is no value of it", hint=allowed(forms[key]))
     if "draft_model" in values:
         values["draft_model"] = path.parent / values["draft_model"]
     config = replace(settings, **values)
     check_draft_model(config)
     return config
-
-
-def _forms() -> dict[str, Any]:
-    """Types of the engine's settings that a file may give, by name."""
-    from typing import get_type_hints
-
-    from agentrt.base.prices import Prices
-
-    hints = get_type_hints(EngineConfig, localns={"Prices": Prices})
-    left = ("model_path", "replay", "prices", ADAPTERS)
-    return {one.name: hints[one.name] for one in fields(EngineConfig) if one.name not in left}
-
-
-def _fits(value: Any, form: Any) -> bool:
-    if get_origin(form) is Literal:
-        return value in get_args(form)
-    if form in (int, bool):
-        return type(value) is form and value >= 0
-    if form is Path:
-        return isinstance(value, str)
-    return any(_fits(value, one) for one in get_args(form))
-
-
-def _allowed(form: Any) -> str:
-    if get_origin(form) is Literal:
-        return f"give one of {', '.join(map(str, get_args(form)))}"
-    names = {int: "a whole number", bool: "true or false", Path: "a folder"}
-    if form in names:
-        return f"give {names[form]}"
-    told = [_allowed(one).removeprefix("give ") for one in get_args(form) if one is not type(None)]
-    return f"give {' or '.join(told)}"
