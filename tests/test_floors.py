@@ -52,7 +52,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
             "workloads",
         ),
         ("checkpoints", "equal_facts", "evaluation", "quiet_machine"),
-        ("arms", "sim"),
+        ("arms", "sim", "tuning"),
         ("sessions",),
         ("recorded",),
         ("bench",),

@@ -34,6 +34,7 @@ class Evaluation:
         resume: File of results, or None.
         concurrency: Runs at once.
         seed: Seed of sampling.
+        timed: Whether latencies of one configuration come from several starts of its engine.
 
     Raises:
         UsageError: A program or an input is wrong, or the file is of another evaluation.
@@ -48,12 +49,13 @@ class Evaluation:
         *,
         concurrency: int,
         seed: int,
+        timed: bool = False,
     ) -> None:
         from agentrt.cli.target import find
         from agentrt.lab.evaluation.case_result import ResultLog
 
         self._suite, self._configs, self._judging = suite, configs, judging
-        self._concurrency, self._seed = concurrency, seed
+        self._concurrency, self._seed, self._timed = concurrency, seed, timed
         self._program = find(suite.program)
         self._judges = [find(one.program) for one in suite.judges]
         self._arguments = [_judge_arguments(one) for one in self._judges]
@@ -69,23 +71,60 @@ class Evaluation:
 
         Judges come last: beside the runs they would be in the way of an engine on this machine.
         """
+        for config in self._configs:
+            await self.run(config, len(self._runs))
+        await self.judge()
+
+    async def run(self, config: EvaluationConfig, cases: int) -> None:
+        """Run the first cases under a configuration, as far as they have no result yet.
+
+        Raises:
+            BackendError: The engine does not start or has failed.
+            UsageError: A case does not fit a scorer.
+        """
         from agentrt.lab.evaluation.case_runs import run_cases
 
-        for config in self._configs:
-            due = [run for run in self._runs if (config.name, run.case.name) not in self._results]
-            if due:
-                await run_cases(
-                    self._program,
-                    due,
-                    config,
-                    self._suite.scorers,
-                    plain=self._data_of,
-                    on_result=self._add,
-                    judged=not self._judges,
-                    concurrency=self._concurrency,
-                    seed=self._seed,
-                )
-        await self._judge([one for rows in self.results() for one in rows if not one.judged])
+        runs = self._runs[:cases]
+        due = [run for run in runs if (config.name, run.case.name) not in self._results]
+        if due:
+            await run_cases(
+                self._program,
+                due,
+                config,
+                self._suite.scorers,
+                plain=self._data_of,
+                on_result=self._add,
+                judged=not self._judges,
+                concurrency=self._concurrency,
+                seed=self._seed,
+                timed=self._timed,
+            )
+
+    async def judge(self) -> None:
+        """Let the judges score what they have not scored; equal results of a case have one score.
+
+        Raises:
+            BackendError: A judge's engine does not start or has failed.
+            UsageError: A judge raised, or gave no score.
+        """
+        from agentrt.lab.evaluation.verdicts import known_verdicts
+
+        names = {one.name for one in self._configs}
+        own = [one for one in self._results.values() if one.config in names]
+        for one in known_verdicts(own):
+            self._add(one)
+        waiting = [self._results[one.config, one.case] for one in own]
+        await self._judge([one for one in waiting if not one.judged])
+
+    def first_results(self, config: EvaluationConfig) -> list[CaseResult]:
+        """Scored results of a configuration, up to the first case that has none."""
+        found: list[CaseResult] = []
+        for case in self._suite.cases:
+            one = self._results.get((config.name, case.name))
+            if one is None or not one.judged:
+                break
+            found.append(one)
+        return found
 
     def results(self) -> list[list[CaseResult]]:
         """Results of each configuration, cases in the order of the suite."""
@@ -205,14 +244,18 @@ def _of_result(
 
 def _digest(config: EvaluationConfig) -> str:
     """Identity of a configuration: its settings, and the state of the weights that it loads."""
-    settings = config.settings
     files: list[Path] = []
-    if isinstance(settings, EngineConfig):
+    for settings in (config.settings, *(config.roles or {}).values()):
+        if not isinstance(settings, EngineConfig):
+            continue
         places = (
             settings.model_path,
             settings.draft_model,
             *(one.path for one in settings.adapters),
         )
-        files = [file for place in places if place is not None for file in weight_files(place)]
+        files += [file for place in places if place is not None for file in weight_files(place)]
     states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.sha256(repr((settings, states)).encode()).hexdigest()[:16]
+    known: tuple[object, ...] = (config.settings, states)
+    if config.roles is not None:
+        known += (sorted(config.roles.items()),)
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:16]

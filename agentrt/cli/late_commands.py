@@ -10,6 +10,7 @@ TITLES = {
     "init": "Make a folder with a program, a tool and a test that passes.",
     "check": "Check a program without a model: types, grammars, tools, prompts, one run.",
     "eval": "Run a suite of cases under several configurations, and compare them.",
+    "tune": "Search the configuration of lowest latency that keeps the answers of a suite.",
     "graph": "Draw a program from its code, or one of its runs.",
     "mcp": "List servers of the Model Context Protocol, or the tools of one.",
     "trace": "What past runs did, and why.",
@@ -91,6 +92,10 @@ def _command(name: str) -> Callable[..., int]:
         from agentrt.cli.eval import evaluate
 
         return evaluate
+    if name == "tune":
+        from agentrt.cli.tune import tune
+
+        return tune
     if name == "mcp":
         from agentrt.cli.mcp import mcp
 

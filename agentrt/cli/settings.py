@@ -76,8 +76,8 @@ class RunSettings:
         activations: Format of what they multiply, likewise.
         kv_cache_dtype: Type of the embedded engine's cached keys and values, likewise.
         adapter: LoRA adapters as given, each `NAME=DIR`, or None.
-        speculate_tokens: Speculative decoding of the embedded engine, as given; None leaves it to the
-            file.
+        speculate_tokens: Speculative decoding of the embedded engine, as given; None leaves it
+            to the file.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
         trace: Destination of spans as given.
@@ -360,8 +360,12 @@ def policy_of(text: str) -> PolicyName:
     raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, flag: str = "--deadline") -> float:
     """A duration: `2`, `2s`, `1.5s`, `800ms`, `3m`.
+
+    Args:
+        text: The duration.
+        flag: Flag that gives it, for errors.
 
     Raises:
         UsageError: The text is not a duration above 0.
@@ -370,7 +374,7 @@ def seconds(text: str) -> float:
     value = float(match[1]) * SECONDS_OF[match[2] or ""] if match else 0.0
     if value <= 0:
         raise UsageError(
-            f"--deadline {text!r} is no duration above 0", hint="give seconds, as 2, 1.5s or 800ms"
+            f"{flag} {text!r} is no duration above 0", hint="give seconds, as 2, 1.5s or 800ms"
         )
     return value
 

@@ -39,6 +39,7 @@ async def run_cases(
     judged: bool = True,
     concurrency: int = 1,
     seed: int = 0,
+    timed: bool = False,
 ) -> None:
     """Run cases and score their results.
 
@@ -55,6 +56,7 @@ async def run_cases(
         judged: False if judges score the results later; errors are not theirs to score.
         concurrency: Runs at once.
         seed: Seed of the sampling in each run.
+        timed: Whether latencies are compared with those of other starts of the engine.
 
     Raises:
         BackendError: The engine does not start or has failed.
@@ -85,7 +87,15 @@ async def run_cases(
         )
 
     arguments = [one.arguments for one in runs]
-    await run_program(program, arguments, config, on_end=end, concurrency=concurrency, seed=seed)
+    await run_program(
+        program,
+        arguments,
+        config,
+        on_end=end,
+        concurrency=concurrency,
+        seed=seed,
+        timed=timed,
+    )
 
 
 def _scored(scorer: CaseScorer, value: Any, case: Case) -> float:

@@ -166,7 +166,7 @@ def summary_data(one: ConfigSummary) -> dict[str, Any]:
         "config": one.config,
         "cases": one.count,
         "errors": one.errors,
-        "accuracy": _interval_data(one.accuracy),
+        "accuracy": interval_data(one.accuracy),
         "figures": dict(one.values),
         "currency": one.currency,
         "judge_cost": one.judge_cost,
@@ -178,12 +178,13 @@ def summary_data(one: ConfigSummary) -> dict[str, Any]:
             "lost": list(told.lost),
             "won": list(told.won),
             "mcnemar_p": told.p,
-            "changes": {name: _interval_data(found) for name, found in told.changes.items()},
+            "changes": {name: interval_data(found) for name, found in told.changes.items()},
         },
     }
 
 
-def _interval_data(found: Interval) -> dict[str, float] | None:
+def interval_data(found: Interval) -> dict[str, float] | None:
+    """An interval as JSON-like data; None if it is not a number."""
     if math.isnan(found.value):
         return None
     return {"value": found.value, "low": found.low, "high": found.high}

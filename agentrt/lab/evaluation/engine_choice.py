@@ -29,10 +29,12 @@ class EvaluationConfig:
     Attributes:
         name: Name in tables and files.
         settings: Settings of its engine.
+        roles: Settings of the engines of other roles; None takes those of `agentrt.toml`.
     """
 
     name: str
     settings: EngineSettings
+    roles: Mapping[str, EngineSettings] | None = None
 
 
 def read_configs(text: str, file: EngineFile, model: Path) -> list[EvaluationConfig]:

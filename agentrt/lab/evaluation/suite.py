@@ -60,7 +60,11 @@ class Suite:
 
 
 def read_suite(
-    folder: Path, load: Callable[[str], Callable[..., Any]], *, cases: Path | None = None
+    folder: Path,
+    load: Callable[[str], Callable[..., Any]],
+    *,
+    cases: Path | None = None,
+    program: str = "",
 ) -> Suite:
     """The suite in a folder.
 
@@ -68,6 +72,7 @@ def read_suite(
         folder: A folder with `suite.toml`.
         load: Gives the function that `FILE:FN` names; the file is an absolute path.
         cases: File with the cases in place of that of the suite.
+        program: `FILE[:FN]` in place of the suite's program, or "".
 
     Raises:
         UsageError: A file is missing, a key is unknown or a value is wrong.
@@ -81,7 +86,9 @@ def read_suite(
             raise UsageError(
                 f"{file}: {key!r} is no key of a suite", hint=f"it takes {', '.join(_KEYS)}"
             )
-    program = _inside(folder, _text_of(table, "program", file))
+    program = (
+        _inside(Path(), program) if program else _inside(folder, _text_of(table, "program", file))
+    )
     source = str(cases) if cases is not None else _inside(folder, _text_of(table, "cases", file))
     form = table.get("format", "cases")
     if form not in _FORMATS:

@@ -89,6 +89,31 @@ async def judge_results(
     )
 
 
+def known_verdicts(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Results that wait for judges while an equal one of the case is scored, with its score.
+
+    Args:
+        results: Results of any configurations, with those that are scored.
+    """
+    scored = {(one.case, _text(one)): one for one in results if one.judged and not one.error}
+    pairs = [(one, scored.get((one.case, _text(one)))) for one in results if not one.judged]
+    return [
+        replace(
+            one,
+            passed=same.passed,
+            score=same.score,
+            judged=True,
+            judge_currency=same.judge_currency,
+        )
+        for one, same in pairs
+        if same is not None
+    ]
+
+
+def _text(one: CaseResult) -> str:
+    return json.dumps(one.value, sort_keys=True)
+
+
 def with_verdicts(result: CaseResult, verdicts: Sequence[Verdict], scorers: int) -> CaseResult:
     """A result with the verdicts of all judges.
 

@@ -1,0 +1,1 @@
+"""Tuning: the configuration of lowest latency that keeps an evaluation's limits."""

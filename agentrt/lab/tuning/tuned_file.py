@@ -1,0 +1,103 @@
+"""`agentrt.toml` with a tuned configuration: all that the file had, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.items import Table
+
+from agentrt.base.config import EngineConfig
+from agentrt.base.engines.engine_file import EMBEDDED
+from agentrt.lab.tuning.levers import MODEL, SETTINGS
+
+MARK = "# agentrt tune: "
+"""Beginning of a comment of what was measured; a later tuning replaces it."""
+
+
+def tuned_text(
+    before: str,
+    comments: Sequence[str],
+    *,
+    embedded: tuple[EngineConfig, EngineConfig] | None,
+    roles: Mapping[str, str],
+    moved: tuple[Path, Path] | None = None,
+) -> str:
+    """The text of the file.
+
+    Args:
+        before: Text of the file that was there, a valid one, or "".
+        comments: Lines of what was measured.
+        embedded: Settings of the embedded engine by that file, and the chosen ones; None leaves
+            them.
+        roles: Engines of the roles that change, by role.
+        moved: Folders of the old file and of the new one, if they differ; paths are made absolute
+            then.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> now = EngineConfig(Path("m"))
+        >>> chosen = replace(now, weights="int8")
+        >>> print(tuned_text("", ["p50 0.2 s"], embedded=(now, chosen), roles={}), end="")
+        # agentrt tune: p50 0.2 s
+        [engines.embedded]
+        weights = "int8"
+    """
+    kept = [line for line in before.splitlines(keepends=True) if not line.startswith(MARK)]
+    document = tomlkit.parse("".join(kept))
+    if moved is not None:
+        _make_absolute(document, moved[0])
+    if embedded is not None:
+        now, chosen = embedded
+        changes = {
+            key: _value(getattr(chosen, field))
+            for key, field in _FIELDS.items()
+            if getattr(chosen, field) != getattr(now, field)
+        }
+        if changes:
+            engine = _table(_table(document, "engines", is_super=True), EMBEDDED)
+            for key, value in changes.items():
+                if value is None:
+                    engine.pop(key, None)
+                else:
+                    engine[key] = value
+    if roles:
+        table = _table(document, "roles")
+        for role, engine_name in roles.items():
+            table[role] = engine_name
+    return "".join(f"{MARK}{line}\n" for line in comments) + tomlkit.dumps(document)
+
+
+_FIELDS = {name: "model_path" if name == MODEL else name for name in SETTINGS}
+
+
+def _table(parent: Any, name: str, *, is_super: bool = False) -> Any:
+    """The table of a name, made if there is none."""
+    if name not in parent:
+        parent[name] = tomlkit.table(is_super_table=is_super)
+    return parent[name]
+
+
+def _value(value: Any) -> Any:
+    return str(value.resolve()) if isinstance(value, Path) else value
+
+
+def _make_absolute(document: Mapping[str, Any], folder: Path) -> None:
+    """Make the paths of a file that moves those of its old folder."""
+    for name, table in document.get("engines", {}).items():
+        if not isinstance(table, Table):
+            continue
+        keys = (MODEL, "draft_model") if name == EMBEDDED else ("tokenizer",)
+        _anchor(table, keys, folder)
+        adapters = table.get("adapters", {})
+        _anchor(adapters, tuple(adapters), folder)
+    for table in document.get("mcp", {}).values():
+        _anchor(table, ("cwd",), folder)
+
+
+def _anchor(table: Any, keys: Sequence[str], folder: Path) -> None:
+    for key in keys:
+        if table.get(key):
+            table[key] = str((folder / Path(table[key]).expanduser()).resolve())
