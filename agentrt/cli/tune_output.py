@@ -13,7 +13,7 @@ from agentrt.base.errors import UsageError
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
     from agentrt.base.engines.engine_file import EngineFile
-    from agentrt.lab.tuning.candidates import Candidate
+    from agentrt.lab.tuning.candidates import TuningCandidate
     from agentrt.lab.tuning.tuning_report import TuningReport
 
 NOTHING_KEEPS = 6
@@ -69,7 +69,7 @@ def write_result(
 
 
 def _tuned(
-    report: TuningReport, chosen: Candidate, file: EngineFile, now: EngineConfig, out: Path
+    report: TuningReport, chosen: TuningCandidate, file: EngineFile, now: EngineConfig, out: Path
 ) -> str:
     from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED
     from agentrt.lab.tuning.tuned_file import tuned_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.settings import seconds
-from agentrt.lab.evaluation.limit import Limit, parse_limit
+from agentrt.lab.evaluation.limit import Figure, Limit, parse_limit
 from agentrt.lab.tuning.tuning_rules import OBJECTIVES, TuningRules
 
 DEFAULT_LIMIT = "score<-1%"
@@ -43,7 +43,7 @@ def read_rules(
     limits = [parse_limit(one) for one in fail_if]
     if not any(one.figure in _ANSWERS for one in limits):
         limits.append(parse_limit(DEFAULT_LIMIT))
-    figures = {one.removeprefix("latency_"): one for one in OBJECTIVES}
+    figures: dict[str, Figure] = {one.removeprefix("latency_"): one for one in OBJECTIVES}
     if objective not in figures:
         raise UsageError(f"--objective {objective!r} is unknown", hint=f"give {', '.join(figures)}")
     slo_s = None if slo is None else seconds(slo, "--slo")

@@ -14,8 +14,8 @@ from agentrt.base.exception_groups import root_of
 if TYPE_CHECKING:
     from agentrt.cli.evaluation import Evaluation
     from agentrt.lab.evaluation.case_result import CaseResult
-    from agentrt.lab.tuning.candidates import Candidate
-    from agentrt.lab.tuning.race import Place, Standing
+    from agentrt.lab.tuning.candidates import TuningCandidate
+    from agentrt.lab.tuning.race import RacePlace, Standing
     from agentrt.lab.tuning.tuning_rules import TuningRules
 
 
@@ -33,7 +33,7 @@ class Tuning:
     def __init__(
         self,
         evaluation: Evaluation,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[TuningCandidate],
         count: int,
         rules: TuningRules,
         tell: Callable[[str], None],
@@ -41,7 +41,7 @@ class Tuning:
         self._evaluation, self._candidates, self._count = evaluation, candidates, count
         self._rules, self._tell = rules, tell
         self._refused: dict[int, str] = {}
-        self._told: dict[int, Place] = {}
+        self._told: dict[int, RacePlace] = {}
 
     async def perform(self, budget_s: float | None) -> bool:
         """Run what the race needs.

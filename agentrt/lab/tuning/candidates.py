@@ -13,7 +13,7 @@ from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.evaluation.engine_choice import EvaluationConfig
-from agentrt.lab.tuning.footprint import Footprint, footprint
+from agentrt.lab.tuning.engine_memory import EngineMemory, engine_memory
 from agentrt.lab.tuning.levers import ENGINE, ROLE, SETTINGS, Levers, setting_of
 
 MOST = 512
@@ -22,7 +22,7 @@ BASELINE_NAME = "baseline"
 
 
 @record
-class Candidate:
+class TuningCandidate:
     """A configuration that may be chosen.
 
     Attributes:
@@ -30,14 +30,14 @@ class Candidate:
         choices: Values of the levers in which it differs from the baseline, by name.
         embedded: Settings of the embedded engine; None if no role is played by it.
         engines: Name of the engine of each role, `default` included.
-        footprint: Memory of the embedded engine; None without one.
+        memory: Memory of the embedded engine; None without one.
     """
 
     config: EvaluationConfig
     choices: Mapping[str, str]
     embedded: EngineConfig | None
     engines: Mapping[str, str]
-    footprint: Footprint | None
+    memory: EngineMemory | None
 
 
 @record
@@ -49,7 +49,7 @@ class SearchSpace:
         left_out: Names of combinations that cannot be loaded here, by the reason.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[TuningCandidate]
     left_out: Mapping[str, Sequence[str]]
 
 
@@ -82,7 +82,7 @@ def search_space(
     combined = [dict(zip(levers, one, strict=True)) for one in product(*levers.values())]
     made = [_candidate(one, file, embedded, roles) for one in ({}, *combined)]
     made.sort(key=lambda one: len(one.choices))  # stable: the baseline stays first
-    found: dict[str, Candidate] = {}
+    found: dict[str, TuningCandidate] = {}
     left_out: dict[str, list[str]] = {}
     for number, one in enumerate(made):
         config = one.embedded
@@ -97,7 +97,7 @@ def search_space(
             raise UsageError(
                 f"the baseline cannot be loaded: {refusal}", hint="agentrt doctor tells more"
             )
-        sized = replace(one, footprint=size)
+        sized = replace(one, memory=size)
         found.setdefault(_identity(sized), sized)
     if len(found) < 2:
         why = next(iter(left_out), "no lever has another value than the baseline")
@@ -109,7 +109,7 @@ def search_space(
 
 def _candidate(
     given: Mapping[str, str], file: EngineFile, embedded: EngineConfig, roles: Mapping[str, str]
-) -> Candidate:
+) -> TuningCandidate:
     engines = dict(roles)
     own: dict[str, Any] = {}
     choices: dict[str, str] = {}
@@ -134,7 +134,7 @@ def _candidate(
         for role, one in engines.items()
     }
     default = settings.pop(DEFAULT_ROLE)
-    return Candidate(
+    return TuningCandidate(
         EvaluationConfig(name, default, settings),
         choices,
         config if plays else None,
@@ -143,16 +143,16 @@ def _candidate(
     )
 
 
-def _sized(config: EngineConfig) -> tuple[Footprint | None, str]:
+def _sized(config: EngineConfig) -> tuple[EngineMemory | None, str]:
     """The memory of an engine, and why it cannot be loaded."""
     try:
         check_draft_model(config)
-        return footprint(config)
+        return engine_memory(config)
     except UsageError as error:
         return None, error.message
 
 
-def _is_odd(one: Candidate, baseline: EngineConfig) -> bool:
+def _is_odd(one: TuningCandidate, baseline: EngineConfig) -> bool:
     """Whether a combination is left out: quantised matrices do not have the dtype."""
     config = one.embedded
     return (
@@ -163,10 +163,10 @@ def _is_odd(one: Candidate, baseline: EngineConfig) -> bool:
     )
 
 
-def _identity(one: Candidate) -> str:
+def _identity(one: TuningCandidate) -> str:
     """Equal for candidates that compute the same."""
     config = one.embedded
-    if config is not None and one.footprint is not None:
-        config = replace(config, dtype=one.footprint.dtype)
+    if config is not None and one.memory is not None:
+        config = replace(config, dtype=one.memory.dtype)
     remote = {role: name for role, name in one.engines.items() if name != EMBEDDED}
     return repr((config, sorted(one.engines), sorted(remote.items())))

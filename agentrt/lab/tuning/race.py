@@ -31,7 +31,7 @@ State = Literal["racing", "kept", "aside", "out"]
 
 
 @record
-class Place:
+class RacePlace:
     """How a configuration stands.
 
     Attributes:
@@ -60,7 +60,7 @@ class Standing:
         spent: Whether the bound on runs ended the race.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[RacePlace, ...]
     due: tuple[int, ...]
     cases: int
     fastest: int | None
@@ -129,7 +129,7 @@ class _Race:
     ) -> None:
         self._results, self._count, self._rules = results, count, rules
         self._heats = heats(count, rules.first_cases)
-        self._places = {at: Place("out", why) for at, why in refused.items()}
+        self._places = {at: RacePlace("out", why) for at, why in refused.items()}
 
     def standing(self) -> Standing:
         if len(self._results[BASELINE]) < self._count:
@@ -175,9 +175,9 @@ class _Race:
         rows = self._results[at][:cases]
         why = breach(self._results[BASELINE], rows, self._rules)
         if why:
-            self._places[at] = Place("out", why)
+            self._places[at] = RacePlace("out", why)
         elif cases == self._count:
-            self._places[at] = Place("kept")
+            self._places[at] = RacePlace("kept")
         return bool(why)
 
     def _challenger(self) -> int | None:
@@ -216,7 +216,7 @@ class _Race:
 
     def _told(self, due: Sequence[int], cases: int, *, spent: bool = False) -> Standing:
         fastest = self._fastest()
-        places = [self._places.get(at, Place("racing")) for at in range(len(self._results))]
+        places = [self._places.get(at, RacePlace("racing")) for at in range(len(self._results))]
         chosen = self._chosen(fastest)
         return Standing(tuple(places), tuple(due), cases, fastest, chosen, spent)
 
@@ -227,9 +227,9 @@ class _Race:
         first, second = self._results[one][:cases], self._results[other][:cases]
         return clearly_higher(first, second, self._rules.objective, self._rules.seed)
 
-    def _aside(self, how: str, leader: int, at: int, cases: int) -> Place:
+    def _aside(self, how: str, leader: int, at: int, cases: int) -> RacePlace:
         """The place of what others were ahead of."""
         best, own = self._objective(leader, cases), self._objective(at, cases)
         more = f"{own / best - 1:+.0%}" if best else f"{own:.3g} more"
         after = f"after {cases} of {self._count} cases"
-        return Place("aside", f"{self._rules.objective} {more} {after}, {how}", leader)
+        return RacePlace("aside", f"{self._rules.objective} {more} {after}, {how}", leader)

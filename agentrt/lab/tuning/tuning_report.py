@@ -11,8 +11,8 @@ from agentrt.base.record import record
 from agentrt.base.text_columns import aligned
 from agentrt.lab.evaluation.case_result import CaseResult
 from agentrt.lab.evaluation.config_summary import compare, interval_data
-from agentrt.lab.tuning.candidates import Candidate
-from agentrt.lab.tuning.race import BASELINE, Place, Standing
+from agentrt.lab.tuning.candidates import TuningCandidate
+from agentrt.lab.tuning.race import BASELINE, RacePlace, Standing
 from agentrt.lab.tuning.tuning_rules import TuningRules
 
 SCHEMA = "agentrt.tuning/1"
@@ -39,7 +39,7 @@ class TuningReport:
     suite: str
     count: int
     rules: TuningRules
-    candidates: Sequence[Candidate]
+    candidates: Sequence[TuningCandidate]
     left_out: Mapping[str, Sequence[str]]
     results: Sequence[Sequence[CaseResult]]
     standing: Standing
@@ -111,7 +111,7 @@ class TuningReport:
 
     def _data(self, at: int) -> dict[str, Any]:
         candidate, rows, place = self.candidates[at], self.results[at], self.standing.places[at]
-        size = candidate.footprint
+        size = candidate.memory
         first = self.results[BASELINE][: len(rows)]
         told = compare(first, rows, self.rules.seed) if rows else None
         return {
@@ -158,7 +158,7 @@ class TuningReport:
             currency = next((row.currency for row in rows if row.currency), "")
             told.append(f"{found['cost']:.4g} {currency}" if currency else "-")
         if self._has_sizes():
-            size = self.candidates[at].footprint
+            size = self.candidates[at].memory
             told.append(
                 "-"
                 if size is None
@@ -170,7 +170,7 @@ class TuningReport:
         return any(row.currency for rows in self.results for row in rows)
 
     def _has_sizes(self) -> bool:
-        return any(one.footprint is not None for one in self.candidates)
+        return any(one.memory is not None for one in self.candidates)
 
     def _left_out(self) -> list[str]:
         return [
@@ -193,7 +193,7 @@ class TuningReport:
         return self.candidates[at].config.name
 
 
-def told_place(candidates: Sequence[Candidate], at: int, place: Place) -> str:
+def told_place(candidates: Sequence[TuningCandidate], at: int, place: RacePlace) -> str:
     """A line about what is out or was set aside."""
     behind = "" if place.behind is None else f" behind {candidates[place.behind].config.name}"
     state = "out" if place.state == "out" else "set aside"

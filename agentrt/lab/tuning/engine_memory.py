@@ -12,7 +12,7 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 
 
 @record
-class Footprint:
+class EngineMemory:
     """Memory of an embedded engine.
 
     Attributes:
@@ -26,7 +26,7 @@ class Footprint:
     dtype: NumberType
 
 
-def footprint(config: EngineConfig) -> tuple[Footprint | None, str]:
+def engine_memory(config: EngineConfig) -> tuple[EngineMemory | None, str]:
     """The memory of an engine, and why it cannot be loaded here, or "".
 
     Args:
@@ -42,4 +42,4 @@ def footprint(config: EngineConfig) -> tuple[Footprint | None, str]:
     if report.path == "unsupported":
         return None, report.path_reason
     dtype = cast(NumberType, report.dtype)
-    return Footprint(report.weight_bytes, report.kv_token_bytes, dtype), ""
+    return EngineMemory(report.weight_bytes, report.kv_token_bytes, dtype), ""
