@@ -107,7 +107,7 @@ def read_suite(
     judges = [read_judge(one, folder, where=str(file)) for one in judging]
     files = [Path(_file_of(name)) for name in (program, *(one.program for one in judges))]
     return Suite(
-        folder.name,
+        folder.resolve().name,
         program,
         found,
         [

@@ -1,0 +1,171 @@
+"""`agentrt tune`: the whole command with the embedded model, its file, and its exit codes."""
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from agentrt.base.config import EngineConfig
+from agentrt.base.engine_selection import EngineSelection
+from agentrt.base.engines.engine_file import read_engine_file
+from agentrt.cli.main import answer
+
+Command = Callable[..., tuple[int, str, str]]
+PROGRAM = """
+from typing import Literal
+from agentrt import chat, program
+
+@program
+async def pick(text: str) -> str:
+    return await chat("Pick.").user(text).generate(Literal["yes"], max_tokens=8)
+
+@program
+async def other(text: str) -> str:
+    return await chat("Pick.").user(text).generate(Literal["no"], max_tokens=8)
+"""
+CASES = "".join(
+    json.dumps({"inputs": {"text": text}, "expected": "yes"}) + "\n" for text in ("one", "two")
+)
+SUITE = 'program = "pick.py"\ncases = "cases.jsonl"\n'
+LEVER = ("--lever", "max_running=2,4")
+
+
+@pytest.fixture
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines_in_threads: None) -> Command:
+    """`agentrt tune` in the folder of a suite: code, standard output and standard error."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "pick.py").write_text(PROGRAM)
+    (folder / "cases.jsonl").write_text(CASES)
+    (folder / "suite.toml").write_text(SUITE)
+    monkeypatch.chdir(folder)
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = answer(["tune", "--suite", ".", *argv])
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+def test_the_chosen_configuration_is_written_and_read(tune: Command) -> None:
+    Path("agentrt.toml").write_text("# mine\n[engines.embedded]\nthreads = 1\n")
+    argv = (*LEVER, "--slo", "1m", "--format", "json", "--out", "tuned.toml")
+    code, out, err = tune(*argv)
+    told = json.loads(out)
+    assert code == 0, err
+    assert [one["config"] for one in told["configs"]] == [
+        "baseline",
+        "max_running=2",
+        "max_running=4",
+    ]
+    assert all(one["figures"]["score"] == 1 for one in told["configs"])
+    assert told["written"] == "tuned.toml"
+    choices = next(one["choices"] for one in told["configs"] if one["config"] == told["chosen"])
+    file = read_engine_file(Path("tuned.toml"))
+    config = EngineSelection("embedded").settings(file, Path("m"))
+    wanted = int(choices.get("max_running", 0))
+    assert config == EngineConfig(Path("m"), threads=1, max_running=wanted)
+    text = Path("tuned.toml").read_text()
+    assert text.startswith("# agentrt tune: own, 2 cases, lowest latency_p50, p95 at most 60 s")
+    assert "\n# mine\n" in text
+    assert Path("agentrt.toml").read_text().startswith("# mine")
+
+
+def test_nothing_is_written_if_nothing_meets_the_slo(tune: Command) -> None:
+    code, out, _ = tune(*LEVER, "--slo", "0.01ms")
+    assert code == 6
+    assert "nothing keeps the rules; nearest: " in out
+    assert "above the SLO of 1e-05 s" in out
+    assert not Path("agentrt.toml").exists()
+
+
+def test_a_program_takes_the_place_of_that_of_the_suite(tune: Command) -> None:
+    code, out, _ = tune("pick.py:other", *LEVER, "--fail-if", "accuracy<50%")
+    assert (code, "score 0.000" in out) == (6, True)
+    assert tune("pick.py", *LEVER, "--fail-if", "accuracy<50%")[0] == 0
+
+
+def test_a_file_that_is_there_is_changed_by_force_alone(tune: Command) -> None:
+    Path("agentrt.toml").write_text("[engines.own]\nkind = 'vllm'\naddress = 'http://h:1'\n")
+    code, out, err = tune(*LEVER)
+    assert (code, out, "agentrt.toml is there already" in err) == (2, "", True)
+    assert tune(*LEVER, "--force")[0] == 0
+    assert list(read_engine_file(Path("agentrt.toml")).engines) == ["own"]
+
+
+def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
+    argv = (*LEVER, "--resume", "rows.jsonl", "--force")
+    code, out, _ = tune(*argv, "--max-runs", "1")
+    assert (code, "--max-runs 1 ended the search" in out) == (5, True)
+    code, out, _ = tune(*argv, "--max-runs", "4")
+    assert (code, "--max-runs 4 ended the search" in out) == (0, True)
+    code, out, err = tune(*argv)
+    assert (code, "own: 2 cases, 3 configurations, 6 runs" in out) == (0, True)
+    assert "max_running=2" not in "".join(err.splitlines(keepends=True)[:1])
+    assert "baseline: " not in err
+    assert tune(*argv)[2] == ""
+
+
+def test_a_budget_ends_the_search(tune: Command) -> None:
+    code, out, _ = tune(*LEVER, "--budget", "0.01ms")
+    assert (code, "--budget 0.01ms ended the search" in out) == (5, True)
+    assert "nothing was chosen" in out
+    assert not Path("agentrt.toml").exists()
+
+
+def test_an_engine_that_does_not_start_is_out(tune: Command) -> None:
+    Path("agentrt.toml").write_text(
+        "[engines.away]\nkind = 'vllm'\naddress = 'http://127.0.0.1:9'\nmodel = 'm'\n"
+        "limits = { outage_s = 0.01 }\n"
+    )
+    code, out, err = tune("--models", "embedded,away", "--force")
+    assert code == 0, err
+    assert "out: engine=away: does not start: " in out
+    assert "chosen: baseline" in out
+
+
+def test_a_combination_that_cannot_be_loaded_is_left_out(tune: Command) -> None:
+    code, _, err = tune("--lever", "activations=int8")
+    assert (code, "nothing to search: no activations in int8 run here" in err) == (2, True)
+    code, out, _ = tune("--lever", "activations=auto,int8", "--lever", "max_running=0,2")
+    assert code == 0
+    assert "2 configurations" in out
+    assert "left out: activations=int8 and 1 more: no activations in int8 run here" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "part"),
+    [
+        (("--slo", "soon"), "--slo 'soon' is no duration above 0"),
+        (("--budget", "0"), "--budget '0' is no duration above 0"),
+        (("--suite", "absent"), "there is no suite absent"),
+        (("--suite", ""), "was given no suite"),
+        (("--lever", "max_running=0"), "nothing to search: no lever has another value"),
+        (("--lever", "max_runing=1,2"), "'max_runing' is no lever (did you mean max_running?)"),
+        (("--lever", "max_running=many"), "max_running=many is no value of it"),
+        (("--lever", "max_running"), "'max_running' is no lever"),
+        (("--lever", "model=absent"), "there is no absent"),
+        (("--lever", "engine=absent"), "engine 'absent' is no engine"),
+        (("--lever", "roles.default=a"), "is no role"),
+        (("--models", "a,"), "has nothing at a comma"),
+        (("--objective", "p99"), "--objective 'p99' is unknown"),
+        (("--objective", "cost"), "needs prices in one currency"),
+        (("--fail-if", "score"), "is no limit"),
+        (("--device", "tpu"), "device 'tpu' is no device"),
+        (("--format", "xml"), "--format 'xml' is unknown"),
+        (("--out", "absent/agentrt.toml"), "there is no folder absent"),
+        (("--engine", "http://h:1"), "nothing to search: the engine is a remote one"),
+        (("absent.py",), "absent.py cannot be read"),
+    ],
+)
+def test_bad_input_is_one_error(tune: Command, argv: tuple[str, ...], part: str) -> None:
+    code, out, err = tune(*argv)
+    assert (code, out) == (2, "")
+    assert part in err
