@@ -89,6 +89,7 @@ def test_nothing_is_written_if_nothing_meets_the_slo(tune: Command) -> None:
 def test_a_program_takes_the_place_of_that_of_the_suite(tune: Command) -> None:
     code, out, _ = tune("pick.py:other", *LEVER, "--fail-if", "accuracy<50%")
     assert (code, "score 0.000" in out) == (6, True)
+    assert "the baseline scores 0" in out
     assert tune("pick.py", *LEVER, "--fail-if", "accuracy<50%")[0] == 0
 
 
@@ -106,6 +107,7 @@ def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
     assert (code, "--max-runs 1 ended the search" in out) == (5, True)
     code, out, _ = tune(*argv, "--max-runs", "4")
     assert (code, "--max-runs 4 ended the search" in out) == (0, True)
+    assert "chosen: baseline" not in out or "as far as the search came" in out
     code, out, err = tune(*argv)
     assert (code, "own: 2 cases, 3 configurations, 6 runs" in out) == (0, True)
     assert "max_running=2" not in "".join(err.splitlines(keepends=True)[:1])

@@ -56,6 +56,9 @@ class TuningReport:
             *self.reasons(),
             *self._left_out(),
         ]
+        first = self.results[BASELINE]
+        if first and not any(row.score for row in first):
+            told.append("the baseline scores 0: limits against it hold whatever is answered")
         if self.ended_by:
             told.append(f"{self.ended_by} ended the search")
         return "\n".join([*told, self.conclusion()]) + "\n"
@@ -71,7 +74,8 @@ class TuningReport:
         if at is not None:
             told = f"chosen: {self._name(at)}, {self._figures_in_words(at)}"
             if at == BASELINE:
-                return f"{told}; nothing that keeps the rules is clearly better"
+                better = "nothing that keeps the rules is clearly better"
+                return f"{told}; {'as far as the search came, ' * bool(self.ended_by)}{better}"
             change = self._change(at)
             return f"{told}; {self.rules.objective} {change} against the baseline"
         if self.nearest is None:
