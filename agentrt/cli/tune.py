@@ -119,14 +119,15 @@ def tune(
     """Search the configuration of lowest latency that keeps the answers of a suite."""
     from agentrt.cli.settings import seconds
     from agentrt.cli.tune_output import check_out, write_result
-    from agentrt.cli.tune_rules import cost_limits, read_rules
+    from agentrt.lab.tuning.given_rules import cost_limits, read_rules
 
     if form not in ("text", "json"):
         raise UsageError(f"--format {form!r} is unknown", hint="give text or json")
     if not suite:
         raise UsageError("agentrt tune was given no suite", hint="give --suite FOLDER")
+    slo_s = None if slo is None else seconds(slo, "--slo")
     rules = read_rules(
-        fail_if or (), slo, objective, first_cases=first, most_plays=max_runs, seed=seed
+        fail_if or (), slo_s, objective, first_cases=first, most_plays=max_runs, seed=seed
     )
     budget_s = None if budget is None else seconds(budget, "--budget")
     check_out(out, force=force)

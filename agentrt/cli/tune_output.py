@@ -26,7 +26,7 @@ def check_out(out: Path, *, force: bool) -> None:
     """Check that the tuned file can be written, before anything runs.
 
     Raises:
-        UsageError: It is there, or its folder is not.
+        UsageError: The file is there, or its folder is not.
     """
     if out.exists() and (not force or not out.is_file()):
         raise UsageError(

@@ -26,7 +26,7 @@ class Tuning:
         evaluation: Runs cases, and keeps their results.
         candidates: The configurations, the baseline first.
         count: Cases of the suite.
-        rules: What is searched for.
+        rules: Rules of the search.
         tell: Is told what happens, a line each.
     """
 

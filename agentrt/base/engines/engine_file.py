@@ -47,7 +47,8 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        embedded_formats: Its model, formats and other settings, by fields of `EngineConfig`.
+        embedded_formats: Model, formats and other settings of the embedded engine, by fields of
+            `EngineConfig`.
         content: Settings of what is kept of prompts and answers, if the file has any.
         tool_servers: Servers of the Model Context Protocol by name.
     """

@@ -26,7 +26,7 @@ class TuningCandidate:
     """A configuration that may be chosen.
 
     Attributes:
-        config: Its name and its engines.
+        config: Name and engines.
         choices: Values of the levers in which it differs from the baseline, by name.
         embedded: Settings of the embedded engine; None if no role is played by it.
         engines: Name of the engine of each role, `default` included.

@@ -95,7 +95,7 @@ def heats(count: int, first_cases: int) -> list[int]:
 
     Example:
         >>> heats(12, 4), heats(100, 4), heats(3, 4)
-        ([4, 12], [4, 8, 16, 32, 100], [3])
+        ([4, 12], [4, 8, 16, 32, 64, 100], [3])
     """
     found = [min(first_cases, count)]
     while found[-1] < count:
@@ -181,7 +181,7 @@ class _Race:
         return bool(why)
 
     def _challenger(self) -> int | None:
-        """What was set aside and looks better than the best that is known; None if nothing does."""
+        """The best-looking one aside that is ahead of the best known; None if none is."""
         best = self._fastest()
         measure = BASELINE if best is None else best
         found = []

@@ -26,13 +26,13 @@ class TuningReport:
 
     Attributes:
         suite: Name of the suite.
-        count: Its cases.
-        rules: What was searched for.
+        count: Cases of the suite.
+        rules: Rules of the search.
         candidates: The configurations, the baseline first.
         left_out: Names of combinations that cannot be loaded here, by the reason.
         results: Results of each configuration for the first cases.
         standing: How the race ended.
-        ended_by: What ended it early, as "the budget of 10m"; "" if nothing did.
+        ended_by: Flag that ended it early, as "--budget 10m"; "" if none did.
         nearest: Configuration that comes nearest to the rules if none keeps them; None otherwise.
     """
 
@@ -69,7 +69,7 @@ class TuningReport:
         return [told_place(self.candidates, at, one) for at, one in places if one.why]
 
     def conclusion(self) -> str:
-        """What was chosen, or what came nearest."""
+        """The choice, or the nearest, in words."""
         at = self.standing.chosen
         if at is not None:
             told = f"chosen: {self._name(at)}, {self._figures_in_words(at)}"
@@ -84,7 +84,7 @@ class TuningReport:
         return f"nothing keeps the rules; {near}"
 
     def comments(self) -> list[str]:
-        """What was measured, for the file that is written."""
+        """Lines about the measurements, for the file that is written."""
         slo = "" if self.rules.slo_s is None else f", p95 at most {self.rules.slo_s:g} s"
         limits = "".join(f", not {one.text}" for one in self.rules.limits)
         return [

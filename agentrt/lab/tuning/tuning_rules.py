@@ -29,7 +29,7 @@ Rows = Sequence[CaseResult]
 
 @record
 class TuningRules:
-    """What is searched for, and how.
+    """Rules of a search, and its sizes.
 
     Attributes:
         limits: Limits as those of `--fail-if`, against the baseline if they are relative.

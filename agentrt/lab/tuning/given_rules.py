@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentrt.base.errors import UsageError
-from agentrt.cli.settings import seconds
 from agentrt.lab.evaluation.limit import Figure, Limit, parse_limit
 from agentrt.lab.tuning.tuning_rules import OBJECTIVES, TuningRules
 
@@ -16,7 +15,7 @@ _ANSWERS = ("accuracy", "score", "fidelity")
 
 def read_rules(
     fail_if: Sequence[str],
-    slo: str | None,
+    slo_s: float | None,
     objective: str,
     *,
     first_cases: int,
@@ -27,17 +26,17 @@ def read_rules(
 
     Args:
         fail_if: Limits, as those of `agentrt eval`.
-        slo: Highest p95 as a duration, or None.
+        slo_s: Highest p95 in seconds; None sets none.
         objective: "p50", "p95" or "cost".
         first_cases: Cases before the first comparison.
         most_plays: Most runs of a case; None sets no bound.
         seed: Seed of the intervals.
 
     Raises:
-        UsageError: A text is no limit, no duration or no objective.
+        UsageError: A text is no limit or no objective.
 
     Example:
-        >>> read_rules([], "2s", "p50", first_cases=4, most_plays=None, seed=0).limits[0].text
+        >>> read_rules([], 2.0, "p50", first_cases=4, most_plays=None, seed=0).limits[0].text
         'score<-1%'
     """
     limits = [parse_limit(one) for one in fail_if]
@@ -46,7 +45,6 @@ def read_rules(
     figures: dict[str, Figure] = {one.removeprefix("latency_"): one for one in OBJECTIVES}
     if objective not in figures:
         raise UsageError(f"--objective {objective!r} is unknown", hint=f"give {', '.join(figures)}")
-    slo_s = None if slo is None else seconds(slo, "--slo")
     return TuningRules(tuple(limits), slo_s, figures[objective], first_cases, most_plays, seed)
 
 
