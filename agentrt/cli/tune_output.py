@@ -83,8 +83,8 @@ def _tuned(
     before, moved = "", None
     if file.path is not None:
         before = file.path.read_text("utf-8")
-        old, new = file.path.resolve().parent, out.resolve().parent
-        moved = None if old == new else (old, new)
+        folder = file.path.resolve().parent
+        moved = None if folder == out.resolve().parent else folder
     embedded = None if chosen.embedded is None else (now, chosen.embedded)
     return tuned_text(before, report.comments(), embedded=embedded, roles=roles, moved=moved)
 

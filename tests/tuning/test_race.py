@@ -158,3 +158,18 @@ def test_heats_grow_up_to_all_cases(count: int, first: int) -> None:
     assert found[-1] == count
     assert all(b >= 2 * a or b == count for a, b in pairwise(found))
     assert found == sorted(set(found))
+
+
+def test_an_interval_proves_a_missed_slo_before_arithmetic_does() -> None:
+    rules = replace(RULES, slo_s=1.5)
+    found, ran = played(steady([(3.0, 1.0), (2.0, 1.0)], 400), rules)
+    assert found.places[1].why == "p95 of 2 s after 4 of 400 cases, above the SLO of 1.5 s"
+    assert ran[1] == 4
+
+
+def test_what_chance_explains_moves_no_lever() -> None:
+    """The second configuration has the lower median, but the order of the two is left to chance."""
+    base = [(1.0 if case < 6 else 0.8, 1.0) for case in range(10)]
+    noise = [(0.95 if case % 5 else 1.05, 1.0) for case in range(10)]
+    found, _ = played(table([base, noise]), RULES)
+    assert (found.fastest, found.chosen) == (1, 0)

@@ -23,7 +23,7 @@ def tuned_text(
     *,
     embedded: tuple[EngineConfig, EngineConfig] | None,
     roles: Mapping[str, str],
-    moved: tuple[Path, Path] | None = None,
+    moved: Path | None = None,
 ) -> str:
     """The text of the file.
 
@@ -33,8 +33,7 @@ def tuned_text(
         embedded: Settings of the embedded engine by that file, and the chosen ones; None leaves
             them.
         roles: Engines of the roles that change, by role.
-        moved: Folders of the old file and of the new one, if they differ; paths are made absolute
-            then.
+        moved: Folder of the old file if the new one is in another; paths are made absolute then.
 
     Example:
         >>> from dataclasses import replace
@@ -48,7 +47,7 @@ def tuned_text(
     kept = [line for line in before.splitlines(keepends=True) if not line.startswith(MARK)]
     document = tomlkit.parse("".join(kept))
     if moved is not None:
-        _make_absolute(document, moved[0])
+        _make_absolute(document, moved)
     if embedded is not None:
         now, chosen = embedded
         changes = {
