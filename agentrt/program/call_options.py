@@ -54,23 +54,7 @@ class CallOptions:
 
     def sampling_with(self, seed: int) -> SamplingParams:
         """The sampling parameters; `seed` stands in for one that is not given."""
-        if self.seed is not None:
-            return self.sampling
-        known = self.sampling
-        return SamplingParams(
-            known.max_tokens,
-            known.temperature,
-            known.top_k,
-            known.top_p,
-            known.min_p,
-            known.presence_penalty,
-            known.frequency_penalty,
-            known.repetition_penalty,
-            seed,
-            known.stop,
-            known.logprobs,
-            known.ignore_eos,
-        )
+        return self.sampling if self.seed is not None else self.sampling.with_seed(seed)
 
 
 def checked_options(options: PlainGenOptions) -> CallOptions:

@@ -225,12 +225,17 @@ def inputs_of(chat: PromptPrefix[Any]) -> tuple[Node[Any], ...]:
 
     The nodes before that answer are inputs of the answer itself.
     """
+    return inputs_in(since_answer(chat))
+
+
+def inputs_in(links: Iterable[PromptPrefix[Any]]) -> tuple[Node[Any], ...]:
+    """The nodes in some links of a prompt, which are given in the order of `since_answer`."""
     found: dict[Node[Any], None] = {}
-    for link in since_answer(chat):
+    for link in links:
         for piece in reversed(link._pieces):
             if isinstance(piece, Node):
                 found[piece] = None
-    return tuple(reversed(found))
+    return tuple(reversed(found)) if found else ()
 
 
 def rebuilt(chat: PrefixT, links: Iterable[PrefixT]) -> PrefixT:

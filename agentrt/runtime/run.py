@@ -20,7 +20,7 @@ from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.node import fail
 from agentrt.program.ports import LastWait, OwningScope
-from agentrt.program.prompt_prefix import answer_of, inputs_of, since_answer
+from agentrt.program.prompt_prefix import answer_of, inputs_in, since_answer
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.engine_deadline import engine_deadline_s
 from agentrt.runtime.model_role import ModelRole
@@ -291,7 +291,8 @@ class Run:
     def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
         output, sampling = work.output, work.sampling
-        inputs = inputs_of(work.chat) if output.late is None else work.inputs()
+        links = since_answer(work.chat)
+        inputs = inputs_in(links) if output.late is None else work.inputs()
         deps: tuple[NodeId, ...] = ()
         if inputs:
             deps = tuple([source.id for source in inputs if source.scope.run is self])
@@ -316,7 +317,7 @@ class Run:
         if output.checked:
             attributes["agentrt.check.retries"] = work.retries
         fork_of: NodeId | None = None  # the first node that continues the same chat
-        for chat in (links := since_answer(work.chat)):
+        for chat in links:
             first = self._continued.setdefault(chat.serial, node.id)
             if first != node.id:
                 fork_of = first

@@ -1,6 +1,7 @@
 """Each sampling parameter has a range, whatever makes the request."""
 
 import math
+from dataclasses import fields, replace
 
 import pytest
 
@@ -59,3 +60,10 @@ def test_a_value_out_of_range_is_named_with_its_range(name, value):
 )
 def test_the_ends_of_a_range_belong_to_it(given):
     assert SamplingParams(**given)
+
+
+def test_another_seed_leaves_every_other_parameter() -> None:
+    given = SamplingParams(9, 0.5, 3, 0.9, 0.1, 0.2, 0.3, 1.1, 4, ("end",), 2, True)
+    changed = [one.name for one in fields(given) if getattr(given, one.name) == one.default]
+    assert changed == []  # a parameter that is not copied would be seen
+    assert given.with_seed(8) == replace(given, seed=8)
