@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from agentrt.analysis import NodeRecord, RunRecord
@@ -28,7 +29,8 @@ class LiveRun:
 
     Code of programs, tools and questions runs inside of its span, so what it opens hangs below.
     Nothing runs inside of a generation: its span begins when its request leaves for a remote
-    engine, which has to know it, or else when the node has ended.
+    engine, which has to know it, or else once the node has ended, in the thread that ends it: the
+    loop does not wait for the provider.
 
     Args:
         tracer: Makes the spans.
@@ -38,21 +40,24 @@ class LiveRun:
     Attributes:
         record: Events of the run so far.
         root: Span of the run.
-        span_ids: Id of the span of each node that has one.
         start_us: First instant of the span of each such node.
     """
 
     def __init__(self, tracer: Tracer, started: RunStarted, parent: Context | None) -> None:
+        from opentelemetry.context import get_current
         from opentelemetry.trace import SpanKind
 
         self.tracer = tracer
         self.clock = RunClock(started)
         self.record = RunRecord(started.run_id)
-        self.span_ids: dict[NodeId, str] = {}
         self.start_us: dict[NodeId, int] = {}
         self._open: dict[NodeId, Span] = {}
         self._contexts: dict[NodeId, SpanContext] = {}  # of ended spans, too: a span is large
         self._declared: dict[NodeId, tuple[Context, float]] = {}
+        self._ended: dict[NodeId, NodeRecord] = {}  # spans of these have yet to begin
+        self._lock = threading.Lock()
+        self._span_ids: dict[NodeId, str] = {}
+        self._get_current = get_current
         self._has_failed = False
         self._remote_kind, self._kind = SpanKind.CLIENT, SpanKind.INTERNAL
         self.root: Span = tracer.start_span(
@@ -73,11 +78,16 @@ class LiveRun:
         """Trace of the run, 32 hex digits."""
         return trace_context(self.root.get_span_context()).trace_id
 
+    @property
+    def span_ids(self) -> dict[NodeId, str]:
+        """Id of the span of each node that has begun one, or has ended: those begin now."""
+        for node in tuple(self._ended.values()):
+            self._begin_ended(node)
+        return self._span_ids
+
     def declare(self, node_id: NodeId, at_s: float) -> None:
         """Note where a generation is declared: its span is a child of the span there."""
-        from opentelemetry.context import get_current
-
-        self._declared[node_id] = (get_current(), at_s)
+        self._declared[node_id] = (self._get_current(), at_s)
 
     def enter(self, node_id: NodeId, kind: NodeKind, name: str, at_s: float) -> None:
         """Begin the span of a node, as the current one of the calling task."""
@@ -105,15 +115,20 @@ class LiveRun:
         """The span of a node; that of the run if the node has none yet."""
         return trace_context(self._context_of(node_id))
 
+    def note_end(self, node: NodeRecord) -> None:
+        """Note that a node has ended; its span is to be taken, or left out."""
+        if node.node_id not in self._contexts:
+            self._ended[node.node_id] = node
+
     def take(self, node: NodeRecord) -> Span:
-        """The span of a node that has ended; the caller ends it."""
-        node_id, declared = node.node_id, node.declared
-        if node_id not in self._contexts:
-            at_s = max(declared.at_s, node.filled_at_s or 0.0)
-            is_remote = bool(node.sent) and node.sent[-1].backend == "remote"
-            self._begin(node_id, node.kind, node.name, at_s, declared.parent, is_remote=is_remote)
-        self._declared.pop(node_id, None)
-        return self._open.pop(node_id)
+        """The span of a node that has ended; the caller ends it. Any thread may call this."""
+        self._begin_ended(node)
+        return self._open.pop(node.node_id)
+
+    def leave_out(self, node: NodeRecord) -> None:
+        """Make or end no span of a node that has ended."""
+        for table in (self._ended, self._declared, self._open):
+            table.pop(node.node_id, None)
 
     def link_to(self, node_id: NodeId) -> SpanLink | None:
         """A link to the span of a node; None if it has none yet."""
@@ -138,6 +153,16 @@ class LiveRun:
         if not self._has_failed:
             self._has_failed = True
             _log.warning("telemetry: the tracer provider makes no span: %r", error)
+
+    def _begin_ended(self, node: NodeRecord) -> None:
+        """Begin the span of a node that has ended, unless it has begun."""
+        node_id, declared = node.node_id, node.declared
+        with self._lock:
+            if self._ended.pop(node_id, None) is None:
+                return
+            at_s = max(declared.at_s, node.filled_at_s or 0.0)
+            is_remote = bool(node.sent) and node.sent[-1].backend == "remote"
+            self._begin(node_id, node.kind, node.name, at_s, declared.parent, is_remote=is_remote)
 
     def _begin(
         self,
@@ -170,5 +195,5 @@ class LiveRun:
                 span = NonRecordingSpan(get_current_span(context).get_span_context())
         context_of_span = self._contexts[node_id] = span.get_span_context()
         self._open[node_id] = span
-        self.span_ids[node_id] = f"{context_of_span.span_id:016x}"
+        self._span_ids[node_id] = f"{context_of_span.span_id:016x}"
         return span

@@ -44,9 +44,9 @@ _log = logging.getLogger("agentrt.telemetry")
 class LiveSpans:
     """Live spans of the runs of a runtime; an observer.
 
-    The loop's thread begins spans and queues what has ended. Another thread ends them, since a
-    provider may export each span as it ends. If that falls behind, the latest spans are dropped and
-    counted, and one warning says so.
+    The loop's thread begins spans of code and queues what has ended. Another thread ends them,
+    since a provider may export each span as it ends. If that falls behind, the latest spans are
+    dropped and counted, and one warning says so.
 
     Args:
         environment: Replacement of the process environment.
@@ -129,7 +129,9 @@ class LiveSpans:
             if isinstance(event, NodeFinished):
                 node = found.record.nodes.get(event.node_id)
                 if node is not None and node.parent is not None:
-                    self._put(partial(self._end_node, found, node, found.take(node)))
+                    found.note_end(node)
+                    if not self._put(partial(self._end_node, found, node)):
+                        found.leave_out(node)
             elif isinstance(event, RunFinished):
                 del self._runs[event.run_id]
                 self._put(partial(self._end_run, found))
@@ -155,17 +157,20 @@ class LiveSpans:
             self._has_work.set()
             self._thread = None
 
-    def _put(self, job: Callable[[], object]) -> None:
+    def _put(self, job: Callable[[], object]) -> bool:
+        """Queue a job; whether there was room."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="agentrt-spans", daemon=True)
             self._thread.start()
         if len(self._queue) < self._max_queue:
             self._queue.append(job)
-            self._has_work.set()
-            return
+            if not self._has_work.is_set():
+                self._has_work.set()
+            return True
         if not self.dropped_spans:
             self._warn("telemetry: the tracer provider falls behind, and spans are dropped")
         self.dropped_spans += 1
+        return False
 
     def _work(self) -> None:
         """Do what is queued, a batch at a time: to wake for each node would cost what it takes."""
@@ -180,8 +185,8 @@ class LiveSpans:
                 except Exception as error:
                     self._warn(f"telemetry: a span is lost: {type(error).__name__}: {error}")
 
-    def _end_node(self, run: LiveRun, node: NodeRecord, live: trace.Span) -> None:
-        finished = node.finished
+    def _end_node(self, run: LiveRun, node: NodeRecord) -> None:
+        live, finished = run.take(node), node.finished
         assert finished is not None
         end_us = run.clock.us(finished.at_s)
         start_us = min(run.start_us[node.node_id], end_us)
@@ -218,14 +223,14 @@ class LiveSpans:
 
 def _end(live: trace.Span, plain: Span) -> None:
     """Write what is known of a span on a live one, and end it."""
-    from opentelemetry.trace import Status, StatusCode
-
     live.set_attributes(plain.attributes)
     for event in plain.events:
         _add_event(live, event)
     for link in plain.links:
         _add_link(live, link)
     if plain.error is not None:
+        from opentelemetry.trace import Status, StatusCode
+
         live.set_status(Status(StatusCode.ERROR, plain.error))
     live.end(plain.end_us * 1000)
 

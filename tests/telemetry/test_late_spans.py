@@ -1,0 +1,75 @@
+"""Spans that begin when their nodes have ended, in the thread that ends them."""
+
+import threading
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+
+from agentrt.protocol.events import NodeFinished
+from agentrt.telemetry.live_run import LiveRun
+from agentrt.telemetry.live_spans import LiveSpans
+
+
+class Watching(SpanProcessor):
+    """Knows in which thread each span has begun, and holds the first end of a span."""
+
+    def __init__(self) -> None:
+        self.threads: dict[int, list[int]] = {}
+        self.go, self.is_ending = threading.Event(), threading.Event()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        begun = self.threads.setdefault(span.get_span_context().span_id, [])
+        begun.append(threading.get_ident())
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.is_ending.set()
+        self.go.wait()
+
+
+def watched(finance: list[Any], **settings: Any) -> tuple[Watching, LiveSpans, LiveRun]:
+    """Live spans that wait for the end of the first, and a run with all its nodes at their end."""
+    watching, provider = Watching(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(watching)
+    live = LiveSpans({}, provider, warn=lambda text: None, **settings)
+    run = live.begin_run(finance[0], None)
+    assert run is not None
+    live.on_events(finance[:-1])
+    assert watching.is_ending.wait(60.0)
+    return watching, live, run
+
+
+def ended_nodes(finance: list[Any]) -> list[str]:
+    """Nodes that have ended, but for the root."""
+    return [one.node_id for one in finance if isinstance(one, NodeFinished) and "/" in one.node_id]
+
+
+def test_the_loop_does_not_wait_until_a_span_begins(finance: list[Any]) -> None:
+    watching, live, _ = watched(finance)
+    watching.go.set()
+    assert live.flush()
+    here = threading.get_ident()
+    assert [here in begun for begun in watching.threads.values()] == [True] + 4 * [False]
+    live.close()
+
+
+def test_ids_are_known_when_a_run_ends_though_its_spans_are_late(finance: list[Any]) -> None:
+    watching, live, run = watched(finance)
+    assert len(watching.threads) < 1 + len(ended_nodes(finance))  # some have yet to begin
+    ids = dict(run.span_ids)
+    assert sorted(ids) == sorted(ended_nodes(finance))
+    assert {int(one, 16) for one in ids.values()} < watching.threads.keys()
+    watching.go.set()
+    live.close()
+    assert run.span_ids == ids
+    assert all(len(begun) == 1 for begun in watching.threads.values())
+
+
+def test_a_span_for_which_there_was_no_room_does_not_begin(finance: list[Any]) -> None:
+    watching, live, run = watched(finance, queue_nodes=1)
+    nodes = len(ended_nodes(finance))
+    assert live.dropped_spans >= nodes - 2  # one is at its end, and one waits
+    assert len(run.span_ids) == nodes - live.dropped_spans
+    watching.go.set()
+    live.close()
+    assert len(watching.threads) == 1 + nodes - live.dropped_spans
