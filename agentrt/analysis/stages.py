@@ -51,7 +51,8 @@ class _Line:
         self.stages: list[Stage] = []
 
     def to(self, label: Label, until_s: float, shares: Shares = ()) -> None:
-        until_s = min(until_s, self.end_s)
+        if until_s > self.end_s:
+            until_s = self.end_s
         if until_s > self.at_s:
             self.stages.append(Stage(label, self.at_s, until_s, shares))
             self.at_s = until_s
@@ -159,8 +160,11 @@ def _take(left: dict[Label, float], room_s: float, wanted: tuple[Label, ...]) ->
     """Fill `room_s` from what is left, in this order; what cannot be filled is unattributed."""
     taken: dict[Label, float] = {}
     for label in wanted:
-        if left[label] > 0.0 and room_s > 0.0:
-            taken[label] = seconds = min(left[label], room_s)
+        seconds = left[label]
+        if seconds > 0.0 and room_s > 0.0:
+            if seconds > room_s:
+                seconds = room_s
+            taken[label] = seconds
             left[label] -= seconds
             room_s -= seconds
     if room_s > 0.0:

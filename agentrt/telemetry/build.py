@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _LEAST_STAGE_US = 100
 """A shorter stage has no span, which could not be seen, and is an attribute of its generation."""
+_SHORT_S = (_LEAST_STAGE_US - 2) / 1e6
+"""A stage that is shorter has no span, whatever its ends are rounded to."""
 
 _ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
 
@@ -131,7 +133,8 @@ class _Builder:
 
     def _describe(self, span: Span, node: NodeRecord) -> None:
         span.attributes = node_attributes(node)
-        span.attributes[names.NODE_SLACK_MS] = round(self.slack.get(node.node_id, 0.0) * 1e3, 3)
+        slack_s = self.slack.get(node.node_id, 0.0)
+        span.attributes[names.NODE_SLACK_MS] = round(slack_s * 1e6) / 1e3
         span.attributes[names.CRITICAL] = node.node_id in self.background.critical
         self.descriptions.describe(span, node, self._link_to)
 
@@ -162,7 +165,7 @@ class _Builder:
         for stage in stages(self.record, node, self.causes):
             if stage.label == "prefill":
                 late_s += stage.length_s
-            if stage.label not in _ENGINE_STAGES:
+            if stage.length_s < _SHORT_S or stage.label not in _ENGINE_STAGES:
                 continue
             start_us = max(at_us, self.clock.us(stage.started_at_s))
             end_us = min(self.clock.us(stage.ended_at_s), span.end_us)

@@ -48,6 +48,8 @@ def capture_by(capture: Capture, keep: ContentChoice | None) -> Capture:
 
 def without_content(attributes: Attributes) -> Attributes:
     """The attributes without message content."""
+    if CONTENT.isdisjoint(attributes):
+        return attributes
     return {key: value for key, value in attributes.items() if key not in CONTENT}
 
 
@@ -62,7 +64,10 @@ def content_of(attributes: Attributes) -> Attributes:
 
 def sanitize(attributes: Attributes) -> Attributes:
     """Attributes fit for export: secrets redacted, long text truncated."""
-    return {key: _sanitize_value(key, value) for key, value in attributes.items()}
+    return {  # most are numbers, which need no call
+        key: value if isinstance(value, (int, float)) else _sanitize_value(key, value)
+        for key, value in attributes.items()
+    }
 
 
 def sanitize_json(text: str) -> str:

@@ -92,6 +92,8 @@ class NodeDescriptions:
     def _link(self, span: Span, node: NodeRecord, link_to: LinkTo) -> None:
         """Link data edges and forks; a later span cannot be an input of this one."""
         declared = node.declared
+        if not declared.deps and declared.plan is None and declared.fork_of is None:
+            return
         linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
         linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
         for node_id, how in linked:
