@@ -71,7 +71,8 @@ def test_the_engine_computes_what_was_trained(
     )
     core = EngineCore(config, FakeClock())
     drafts: Any = core.executor.draft_model
-    forward, compared = drafts.forward, []
+    forward = drafts.forward
+    compared: list[int] = []
 
     def checked(slices: Any, open_drafts: Any) -> Tensor:
         logits: Tensor = forward(slices, open_drafts)

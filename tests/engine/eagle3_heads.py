@@ -91,7 +91,7 @@ class HeadReference:
             target, dtype=torch.float32, attn_implementation="eager"
         )
         own = self.weights.get("embed_tokens.weight")
-        shared: Tensor = self._model.get_input_embeddings().weight
+        shared: Any = self._model.get_input_embeddings().weight
         self._embedding: Tensor = shared if own is None else own
 
     @torch.inference_mode()

@@ -23,7 +23,7 @@ CLOSE = {"auto": 0.02, "int8": 0.15}
 """How far logits may be apart, as a share of their spread, by the rounding of activations."""
 
 
-def dequantised(base: Path, to: Path, weights: str) -> Path:
+def dequantised(base: Path, to: Path, weights: WeightChoice) -> Path:
     """The checkpoint that has the values of the rounded matrices in full."""
     plan = plan_load(EngineConfig(base, weights=weights, self_check="never"))
     assert isinstance(plan.shape, DecoderShape)
