@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agentrt import EngineConfig, LoraAdapter
+from agentrt.base.config import WeightChoice
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.native.build import read_weights
 from agentrt.engine.models.native.shape import DecoderShape
