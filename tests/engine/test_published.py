@@ -10,8 +10,14 @@ from agentrt.engine.models.checkpoint import tensor_shapes, tensors
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from tests.engine.gguf_models import greedy_ids
-from tests.engine.published_formats import FORMATS, rewrite, written
-from tests.engine.published_models import compressed_config, logits_of
+from tests.engine.published_formats import FORMATS, WIDE, rewrite, written
+from tests.engine.published_models import (
+    compressed_config,
+    gptq,
+    gptq_config,
+    logits_of,
+    write_published,
+)
 
 CPU = torch.device("cpu")
 BYTES = {4: (0.5, 0.75), 8: (1.0, 1.25)}
@@ -103,6 +109,30 @@ def test_matrices_of_one_product_may_differ_in_form(plain):
     expected, _ = logits_of(plain)
     assert (found - expected).norm() <= 1e-2 * expected.norm()
     assert model.report.linear == "compressed-tensors int4 and int8"
+
+
+@pytest.mark.usefixtures("native_kernels")
+def test_modules_of_gptq_may_differ_in_bits_and_groups(plain):
+    """By the tensors, not by the patterns of `dynamic`."""
+
+    def write(draws, outputs, inputs):
+        some = gptq(8, 64, asymmetric=True) if inputs == WIDE["intermediate_size"] else gptq(4, 32)
+        return some(draws, outputs, inputs)
+
+    down = {"bits": 8, "group_size": 64, "sym": False}
+    settings = gptq_config(4, 32, dynamic={"+:.*down.*": down, "-:.*head.*": {}})
+    path = write_published(plain.parent / "published", plain, settings, write)
+    expected = load_file(plain / "model.safetensors")
+    assert tensor_shapes(path) == tensor_shapes(plain)
+    for weight, own in tensors(path, torch.float32, CPU):
+        if isinstance(own, PackedWeight):
+            is_down = "down_proj" in weight
+            assert (own.bits, own.group) == ((8, 64) if is_down else (4, 32))
+            assert torch.equal(own.dequantize(), expected[weight]), weight
+    found, model = logits_of(path)
+    exact, _ = logits_of(plain)
+    assert (found - exact).norm() <= 1e-2 * exact.norm()
+    assert model.report.linear == "GPTQ int4 and int8"
 
 
 @pytest.mark.usefixtures("native_kernels")

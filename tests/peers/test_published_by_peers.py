@@ -88,10 +88,10 @@ from types import SimpleNamespace
 from gptqmodel.nn_modules.qlinear.torch import TorchLinear
 from gptqmodel.utils.model import convert_gptq_v2_to_v1_format_module
 
-bits, group = job["bits"], job["group"]
-
 def pack(weight):
     rows, inputs = weight.shape
+    own = dict(job["down"] if inputs == job["inner"] else {})
+    bits, group = own.get("bits", job["bits"]), own.get("group_size", job["group"])
     cut = weight.unflatten(1, (-1, group))
     least, most = cut.amin(-1).clamp(max=0), cut.amax(-1).clamp(min=0)
     if job["sym"]:
@@ -121,9 +121,10 @@ def pack(weight):
     return parts, read
 
 written(job, pack, {
-    "bits": bits, "group_size": group, "desc_act": job["desc_act"], "sym": job["sym"],
+    "bits": job["bits"], "group_size": job["group"], "desc_act": job["desc_act"], "sym": job["sym"],
     "quant_method": "gptq", "checkpoint_format": "gptq" if job["version"] == 1 else "gptq_v2",
     "pack_dtype": "int32", "lm_head": False, "meta": {"quantizer": ["gptqmodel:7.7.0"]},
+    "dynamic": {"+:.*down_proj": job["down"]} if job["down"] else None,
 })
 """
 AWQ = """
@@ -206,9 +207,16 @@ def compressed(form: str, rows: dict[str, Any] | None = None, **weights: Any) ->
     return Case(COMPRESSED, {"format": form, "rows": rows, "weights": weights})
 
 
-def gptq(bits: int, *, version: int = 1, sym: bool = True, desc_act: bool = False) -> Case:
-    settings = {"version": version, "sym": sym, "desc_act": desc_act}
-    return Case(GPTQ, {"bits": bits, "group": 32, **settings})
+def gptq(
+    bits: int,
+    *,
+    version: int = 1,
+    sym: bool = True,
+    desc_act: bool = False,
+    down: dict[str, Any] | None = None,
+) -> Case:
+    settings = {"version": version, "sym": sym, "desc_act": desc_act, "down": down or {}}
+    return Case(GPTQ, {"bits": bits, "group": 32, "inner": 384, **settings})
 
 
 ROWS = {"num_bits": 8, "strategy": "token", "dynamic": True}
@@ -230,6 +238,7 @@ CASES = {
     "gptq int4 with zeros": gptq(4, sym=False),
     "gptq int4 reordered": gptq(4, sym=False, desc_act=True),
     "gptq int4 of version 2": gptq(4, version=2, sym=False),
+    "gptq by modules": gptq(4, sym=False, down={"bits": 8, "group_size": 128}),
     "gptq int8": gptq(8, sym=False, desc_act=True),
     "awq": Case(AWQ, {"group": 32}),
     "nf4": Case(BITSANDBYTES, {"kind": "nf4", "nested": False}),

@@ -38,6 +38,11 @@ OF_THE_MAKING = (
     *("disable_exllama", "backend", "act_group_aware", "quantizer"),
 )
 """FormatSettings of how a checkpoint was made, or of how another engine runs it."""
+_OF_MODULES = (
+    *("bits", "group_size", "sym", "desc_act", "static_groups", "act_group_aware"),
+    *("damp_percent", "damp_auto_increment", "mse"),
+)
+"""Settings that may differ by module: the tensors tell them too, or they are of the making."""
 
 
 class Gptq:
@@ -54,15 +59,19 @@ class Gptq:
     parts = StoredParts("qweight", ("qweight", "qzeros", "scales", "g_idx"))
 
     def __init__(self, settings: FormatSettings) -> None:
-        settings.check_known(*_READ, *_OF_THE_DATA, *OF_THE_MAKING, "pack_dtype")
+        settings.check_known(*_READ, *_OF_THE_DATA, *OF_THE_MAKING, "pack_dtype", "dynamic")
         settings.check_one_of("pack_dtype", ["int32"], "int32")
-        self._bits: Bits = settings.check_one_of("bits", [4, 8])
-        self._group = settings.integer("group_size", -1)
-        if self._group == 0:
-            raise settings.refused("group_size", "which is no such number")
+        self._bits: list[Bits] = [settings.check_one_of("bits", [4, 8])]
+        self._groups = [_group_of(settings)]
         name = "checkpoint_format" if settings.get("checkpoint_format") else "format"
         version = settings.check_one_of(name, ["gptq", "gptq_v2"], "gptq")
         self._symmetric: bool = settings.check_one_of("sym", [True, False], True)
+        modules = settings.inner("dynamic")
+        for own in map(modules.inner, modules.names()):
+            own.check_known(*_OF_MODULES)
+            self._bits.append(own.check_one_of("bits", [4, 8], self._bits[0]))
+            self._groups.append(_group_of(own, self._groups[0]))
+            self._symmetric &= own.check_one_of("sym", [True, False], True)
         by_words = "gptqmodel" in str(settings.get("meta", "")).lower()
         self._less = 1 if version == "gptq" and not by_words else 0
         self._less_by_words = version == "gptq" and by_words
@@ -70,38 +79,59 @@ class Gptq:
     @property
     def name(self) -> str:
         """Name for display."""
-        return f"GPTQ int{self._bits}"
+        return f"GPTQ {' and '.join(f'int{bits}' for bits in sorted(set(self._bits)))}"
 
     def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""
         stored = matrix.sizes["qweight"]
         if len(stored) != 2:
             raise matrix.invalid(f"has qweight {stored}")
-        return (stored[1], stored[0] * 32 // self._bits)
+        return (stored[1], stored[0] * 32 // self._bits_of(matrix))
 
     def packed(self, matrix: StoredMatrix) -> PackedWeight:
         """See `StoredFormat`."""
         rows, inputs = self.size(matrix)
-        group = inputs if self._group == -1 else self._group
+        bits, group = self._bits_of(matrix), self._group_of(matrix, inputs)
         groups = -(-inputs // group)
         words, zero_words = (matrix.codes(part, torch.int32) for part in ("qweight", "qzeros"))
         scales = matrix.tensor("scales").t()
         if tuple(scales.shape) != (rows, groups):
             raise matrix.invalid(f"has scales {tuple(scales.t().shape)}")
         if self._less_by_words:
-            zero_words = _more_by_words(zero_words, self._bits)
-        zeros = codes_of_words(zero_words, self._bits).t()[:rows]
+            zero_words = _more_by_words(zero_words, bits)
+        zeros = codes_of_words(zero_words, bits).t()[:rows]
         if tuple(zeros.shape) != (rows, groups):
             raise matrix.invalid(f"has qzeros {tuple(zero_words.shape)}")
-        zeros = zeros + self._less & (15 if self._bits == 4 else 255)
-        if self._bits == 8:
+        zeros = zeros + self._less & (15 if bits == 4 else 255)
+        if bits == 8:
             zeros = zeros.to(torch.int16) - 128
-        if self._symmetric and not bool((zeros == (8 if self._bits == 4 else 0)).all()):
+        if self._symmetric and not bool((zeros == (8 if bits == 4 else 0)).all()):
             raise matrix.invalid("has zeros of its own, and its config sets sym to true")
         order = input_order(matrix, "g_idx", group)
-        values = kept_codes(bytes_of_words(words.t()), self._bits)
+        values = kept_codes(bytes_of_words(words.t()), bits)
         own = None if self._symmetric else zeros
-        return packed_weight(values, self._bits, scales, own, order, group)
+        return packed_weight(values, bits, scales, own, order, group)
+
+    def _bits_of(self, matrix: StoredMatrix) -> Bits:
+        """Bits of a matrix: where modules differ, those that its zeros have room for."""
+        stored, zeros = matrix.sizes["qweight"], matrix.sizes.get("qzeros", ())
+        for bits in self._bits:
+            if len(zeros) == 2 and zeros[1] == -(-stored[1] * bits // 32):
+                return bits
+        return self._bits[0]
+
+    def _group_of(self, matrix: StoredMatrix, inputs: int) -> int:
+        """Inputs of a group: where modules differ, those of which there are as many as scales."""
+        sizes = [inputs if group == -1 else group for group in self._groups]
+        count = matrix.sizes.get("scales", (0,))[0]
+        return next((size for size in sizes if -(-inputs // size) == count), sizes[0])
+
+
+def _group_of(settings: FormatSettings, default: int | None = None) -> int:
+    group = settings.integer("group_size", -1, default)
+    if group == 0:
+        raise settings.refused("group_size", "which is no such number")
+    return group
 
 
 def _more_by_words(words: Tensor, bits: Bits) -> Tensor:
