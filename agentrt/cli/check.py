@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,7 +75,7 @@ def _findings(target: str, *, run: bool, args: str | None) -> Iterator[Finding]:
     from agentrt.cli import target as targets
     from agentrt.cli.checks.finding import error_finding
     from agentrt.cli.checks.program_checks import program_findings
-    from agentrt.cli.error_report import located
+    from agentrt.cli.error_report import TRACEBACK_HINT, located
 
     file, name = targets.split(target)
     try:
@@ -81,7 +83,10 @@ def _findings(target: str, *, run: bool, args: str | None) -> Iterator[Finding]:
     except Exception as error:
         if not file.is_file() or (isinstance(error, UsageError) and file.suffix != ".py"):
             raise
-        yield error_finding("load", located(error, folder=file.resolve().parent), str(file))
+        found = located(error, folder=file.resolve().parent)
+        if found.hint == TRACEBACK_HINT:  # of a run: a check has no -v
+            found = replace(found, hint=f"python {shlex.quote(str(file))} shows the traceback")
+        yield error_finding("load", found, str(file))
         return
     programs = targets.programs_of(module)
     if not programs and not name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +37,7 @@ def init(
         raise UsageError(
             f"{folder} cannot be written: {error.strerror}", hint="name a folder of your own"
         ) from None
-    sys.stderr.write(_NEXT.format(folder=folder))
+    sys.stderr.write(_NEXT.format(folder=shlex.quote(str(folder))))
     return 0
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -49,6 +49,9 @@ def answer(argv: Sequence[str]) -> int:
             code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands, as `agentrt trace`
+            typer.echo(error.format_message())
+            return 0
         return complain(usage_error(error), None, verbose=False)
     except (Exception, KeyboardInterrupt) as error:
         verbose = bool({"-v", "--verbose"} & set(argv))
@@ -145,16 +148,23 @@ def doctor(
 def usage_error(error: typer.TyperException) -> UsageError:
     """Usage error of the parser, with the closest flag or command as a hint."""
     message = error.format_message().partition(" (Possible options")[0]
-    what, _, meant = message.partition(" Did you mean ")
+    what, _, meant = message.replace("Value error, ", "").partition(" Did you mean ")
     option = str(getattr(error, "option_name", ""))
-    known = [*FLAGS, *(getattr(error, "possibilities", None) or ())]
+    context = getattr(error, "ctx", None)
+    known = _flags_of(context) if context is not None else list(FLAGS)
     close = get_close_matches(option, known, n=1, cutoff=0.7) if option else []
-    if close or meant:
+    if option in known or what.rstrip(".").endswith("requires an argument"):
+        hint = f"give a value behind {option}"
+    elif close or meant:
         hint = f"did you mean {close[0] if close else meant.strip('?').replace(chr(39), '')}?"
     else:
-        context = getattr(error, "ctx", None)
         hint = help_for(context.command_path if context else "agentrt")
     return UsageError(what.rstrip("."), hint=hint)
+
+
+def _flags_of(context: Any) -> list[str]:
+    """The flags of the command that was called."""
+    return [flag for one in context.command.params for flag in one.opts if flag.startswith("-")]
 
 
 def help_for(command: str) -> str:

@@ -24,7 +24,9 @@ def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str
         return given
     if isinstance(given, list) and len(given) == 1 and given[0][:1] in ("[", "@"):
         given = given[0]
-        return from_json(parameter, read_json(given, where=parameter.flag), where=where)
+        return from_json(
+            parameter, read_json(given, where=parameter.flag), where=where, by_flag=True
+        )
     try:
         if isinstance(given, list):
             items = [from_text(item_of(parameter.form), one) for one in given]
@@ -32,15 +34,17 @@ def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str
         if is_chat(parameter.form) or (
             given[:1] in ("@", "{", "[") and not is_text(parameter.form)
         ):
-            return from_json(parameter, read_json(given, where=parameter.flag), where=where)
+            return from_json(
+                parameter, read_json(given, where=parameter.flag), where=where, by_flag=True
+            )
         adapter(parameter, where)  # refuses types without a text form
         return from_text(parameter.form, given)
     except ValidationError as error:
         raise mistyped(parameter, given, error, where) from None
 
 
-def from_json(parameter: Parameter, given: Any, *, where: str) -> Any:
-    """The value of a parameter given in JSON.
+def from_json(parameter: Parameter, given: Any, *, where: str, by_flag: bool = False) -> Any:
+    """The value of a parameter given in JSON, of which it may be all that its flag gives.
 
     Raises:
         UsageError: The value does not fit the parameter's type.
@@ -48,7 +52,7 @@ def from_json(parameter: Parameter, given: Any, *, where: str) -> Any:
     try:
         return adapter(parameter, where).validate_python(given)
     except ValidationError as error:
-        raise mistyped(parameter, given, error, where) from None
+        raise mistyped(parameter, given, error, where, in_json=not by_flag) from None
 
 
 def from_text(form: Any, text: str) -> Any:
@@ -114,16 +118,27 @@ def read_source(given: str, *, where: str) -> tuple[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         at = "" if where == "--batch" else ": @FILE"
+        which = "of UTF-8 text" if path.is_file() else "that exists"
         raise UsageError(
-            f"{path} cannot be read: {reason}", hint=f"give {where} a file that exists{at}"
+            f"{path} cannot be read: {reason}", hint=f"give {where} a file {which}{at}"
         ) from None
 
 
-def mistyped(parameter: Parameter, given: Any, error: ValidationError, where: str) -> UsageError:
-    """Usage error for the first fault of a value."""
+def mistyped(
+    parameter: Parameter, given: Any, error: ValidationError, where: str, *, in_json: bool = False
+) -> UsageError:
+    """Usage error for the first fault of a value, given by its flag or in JSON."""
     first = error.errors(include_url=False)[0]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     shown = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    if in_json:
+        if isinstance(given, str):
+            shown = json.dumps(given, ensure_ascii=False)
+        return UsageError(
+            f"`{parameter.name}`{path}: {first['msg'].lower()}, and it is {shown[:80]}",
+            hint=f"give `{parameter.name}` as {metavar(parameter.form)} in JSON",
+            where=where,
+        )
     many = " (repeat the flag for more)" if is_many(parameter.form) else ""
     return UsageError(
         f"{parameter.flag}{path} {first['msg'].lower()}: {shown[:80]!r}",

@@ -40,6 +40,26 @@ Write = Callable[..., Path]
         (("run", VOTE, "--data", "a"), "No such option: --data", "command", "run FILE --help"),
         (("run",), "Missing argument 'FILE[:FN]'", "command", "agentrt run FILE --help"),
         (("trace", "show"), "Missing argument 'RUN'", "command", "agentrt trace show --help"),
+        (
+            ("run", VOTE, "--question"),
+            "requires an argument",
+            "command",
+            "a value behind --question",
+        ),
+        (("serve", "--speculate", "on"), "No such option", "command", "--speculate-tokens?"),
+        (("trace", "show", "last", "--wy", "a"), "No such option", "command", "--why?"),
+        (
+            ("trace", "export", "last", "--format", "x"),
+            "'--format': 'x' is not one of",
+            "command",
+            "trace export --help",
+        ),
+        (
+            ("run", VOTE, "--args", '{"question": 5}'),
+            "`question`: input should be a valid string, and it is 5",
+            "vote.py:",
+            "`question` as TEXT in JSON",
+        ),
         (("serve", "--adapter", "judge"), "'judge' is no adapter", "command", "judge=DIR"),
         (("serve", "--adapter", "a b=x"), "'a b' is no name", "command", "letters"),
         (("serve", "--adapter", "a=x", "--adapter", "a=y"), "two adapters", "command", "own"),
@@ -199,6 +219,22 @@ def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> N
     assert "ValueError" in what
     assert "job.py:4" in where
     assert "-v" in how
+
+
+@pytest.mark.parametrize("group", ["trace", "runs"])
+def test_a_group_of_commands_shows_its_help(inside: Run, group: str) -> None:
+    told = inside(group)
+    assert (told.code, told.err) == (0, "")
+    assert f"Usage: agentrt {group}" in told.out
+    assert len(told.out.splitlines()) > 5
+
+
+def test_a_file_that_is_no_text_needs_another_one(inside: Run, folder_here: Path) -> None:
+    (folder_here / "in.jsonl").write_bytes(b"\xff")
+    for name, how in (("in.jsonl", "a file of UTF-8 text"), ("none.jsonl", "a file that exists")):
+        told = inside("run", VOTE, "--batch", name)
+        assert told.code == 2
+        assert f"give --batch {how}" in told.lines[2]
 
 
 def test_verbose_shows_the_traceback(inside: Run, program: Write) -> None:

@@ -252,6 +252,9 @@ def test_a_file_that_cannot_be_loaded(check: Check, inside: Callable[..., Any]) 
     assert status == 1
     assert found[0].startswith(f"job.py:{FIRST}: error: ")
     assert found[0].count("[load]") == 1
+    status, found = check("import not_there\n")
+    assert status == 1
+    assert found[0].endswith("[load]; fix: python job.py shows the traceback"), "check has no -v"
     status, found = check("@tool\ndef look(x):\n    return x\n")
     assert status == 1
     assert "[load]" in found[0]
