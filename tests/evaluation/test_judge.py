@@ -72,6 +72,17 @@ def test_equal_results_have_one_verdict(evaluate: Command, suite: Path) -> None:
     assert scores == [1.0, 0.75, 0.0] * 2
 
 
+def test_an_added_configuration_takes_the_verdicts_that_are_there(
+    evaluate: Command, suite: Path
+) -> None:
+    Path("same.toml").write_text("max_running = 8\n")
+    assert evaluate(str(suite), "--resume", "rows.jsonl")[0] == 0
+    both = ("--configs", "embedded,same.toml", "--resume", "rows.jsonl", "--json", "told.json")
+    assert evaluate(str(suite), *both)[0] == 0
+    assert sorted(Path("judged").read_text().split()) == ["one", "two"]
+    assert [row["score"] for row in told()["results"]] == [1.0, 0.75, 0.0] * 2
+
+
 def test_results_wait_for_a_judge_that_failed(evaluate: Command, suite: Path) -> None:
     Path("broken").touch()
     code, out, err = evaluate(str(suite), "--resume", "rows.jsonl")

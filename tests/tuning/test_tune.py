@@ -15,12 +15,19 @@ from agentrt.cli.main import answer
 
 Command = Callable[..., tuple[int, str, str]]
 PROGRAM = """
+from pathlib import Path
 from typing import Literal
 from agentrt import chat, program
 
 @program
 async def pick(text: str) -> str:
     return await chat("Pick.").user(text).generate(Literal["yes"], max_tokens=8)
+
+@program
+async def noted(text: str) -> str:
+    with Path("ran").open("a") as file:
+        file.write(text + "\\n")
+    return await chat("Pick.").user(text).generate(Literal["yes"], max_tokens=8, cache=True)
 
 @program
 async def other(text: str) -> str:
@@ -102,7 +109,7 @@ def test_a_file_that_is_there_is_changed_by_force_alone(tune: Command) -> None:
 
 
 def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
-    argv = (*LEVER, "--resume", "rows.jsonl", "--force")
+    argv = (*LEVER, "--resume", "rows.jsonl", "--out", "tuned.toml", "--force")
     code, out, _ = tune(*argv, "--max-runs", "1")
     assert (code, "--max-runs 1 ended the search" in out) == (5, True)
     code, out, _ = tune(*argv, "--max-runs", "4")
@@ -113,6 +120,40 @@ def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
     assert "max_running=2" not in "".join(err.splitlines(keepends=True)[:1])
     assert "baseline: " not in err
     assert tune(*argv)[2] == ""
+
+
+def test_each_start_is_warmed_up_and_no_answer_comes_from_a_cache(tune: Command) -> None:
+    code, _, err = tune("pick.py:noted", "--lever", "max_running=2", "--resume", "rows.jsonl")
+    assert code == 0, err
+    assert Path("ran").read_text().split() == ["one", "one", "two"] * 2
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()[1:]]
+    assert len(rows) == 4
+    assert all(row["output_tokens"] > 0 for row in rows)
+
+
+def test_judges_score_each_share_of_cases(tune: Command) -> None:
+    Path("judge.py").write_text(
+        "from agentrt import program\n@program\nasync def grade(result: str) -> float:\n"
+        "    return 0.5 if result == 'yes' else 0.0\n"
+    )
+    scorer = '[[scorers]]\nkind = "judge"\nprogram = "judge.py:grade"\n'
+    Path("suite.toml").write_text(SUITE + scorer)
+    code, out, err = tune("--lever", "max_running=2", "--format", "json")
+    assert code == 0, err
+    assert [one["figures"]["score"] for one in json.loads(out)["configs"]] == [0.5, 0.5]
+
+
+def test_the_model_of_a_role_is_a_lever(tune: Command) -> None:
+    Path("pick.py").write_text(PROGRAM.replace("max_tokens=8)", "max_tokens=8, model='plan')", 1))
+    Path("agentrt.toml").write_text(
+        "[engines.away]\nkind = 'vllm'\naddress = 'http://127.0.0.1:9'\nmodel = 'm'\n"
+        "limits = { outage_s = 0.01 }\n[roles]\nplan = 'embedded'\n"
+    )
+    levers = ("--lever", "roles.plan=embedded,away", "--lever", "max_running=2")
+    code, out, err = tune(*levers, "--force")
+    assert code == 0, err
+    assert "out: roles.plan=away max_running=2: does not start: " in out
+    assert read_engine_file(Path("agentrt.toml")).roles == {"plan": "embedded"}
 
 
 def test_a_budget_ends_the_search(tune: Command) -> None:
