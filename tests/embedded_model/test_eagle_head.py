@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import torch
 from corpus.example import EMBEDDED
@@ -12,9 +13,13 @@ from spoken import Spoken, prompts, request_of, speak
 from torch import Tensor
 from train_head import Target, acceptance, loss_of, write
 
+from agentrt import chat, program
+from agentrt.analysis import RunRecord
+from agentrt.app import open_runtime
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.engine.core import EngineCore
+from agentrt.telemetry import build
 
 DEPTH = 3
 
@@ -102,3 +107,33 @@ def test_the_engine_computes_what_was_trained(
     core.close()
     assert compared.count(0) > 3
     assert compared.count(2) > 3
+
+
+def test_a_run_tells_what_the_head_drafted(head: Head, tmp_path: Path) -> None:
+    """With the tokens of a run without it, at a temperature too."""
+    write(head, tmp_path / "head")
+
+    @program
+    async def ask() -> list[str]:
+        asked = chat().user("3+4")
+        return [
+            await asked.generate(max_tokens=24, temperature=heat, on_limit="close")
+            for heat in (0.0, 0.8)
+        ]
+
+    async def run(**settings: Any) -> tuple[list[str], RunRecord]:
+        record = RunRecord()
+        engine = EngineConfig(EMBEDDED, dtype="float32", threads=1, kv_pages=64, **settings)
+        async with open_runtime(
+            engine=engine, observers=[record], models={}, place="thread"
+        ) as runtime:
+            return await runtime.run(ask), record
+
+    plain, _ = anyio.run(run)
+    with_head = {"speculate_tokens": DEPTH, "draft_model": tmp_path / "head"}
+    drafted, record = anyio.run(lambda: run(**with_head))
+    assert drafted == plain
+    told = [name for span in build(record).spans for name in span.attributes]
+    assert "agentrt.draft.eagle.accepted_tokens" in told or (
+        "agentrt.draft.eagle.rejected_tokens" in told
+    )

@@ -46,7 +46,6 @@ class Idle:
         layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
         self.model = SimpleNamespace(
             layout=layout,
-            page_bytes=layout.page_bytes,
             logits_size=VOCABULARY,
             window_tokens=0,
             name="idle",

@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine.models.eagle3.head_network import NEVER
 from tests.engine.eagle3_heads import CONFIG, HeadReference, save_head
-from tests.engine.mixed_requests import STEM, holds_nothing
+from tests.engine.mixed_requests import (
+    FREE,
+    SMALL_STEPS,
+    STEM,
+    compare,
+    holds_nothing,
+    request,
+    serve,
+)
 
 NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
 PROMPTS = [[*STEM[: 20 + number], 7] for number in range(3)]
@@ -181,4 +191,38 @@ def test_what_published_heads_differ_in(settings, own_embedding, target, tmp_pat
     core.submit(engine.request(0, PROMPTS[0], max_tokens=8))
     engine.drain(core)
     assert seen["own states"] > 2
+    core.close()
+
+
+@settings(FREE, max_examples=8)
+@given(
+    requests=st.lists(request, min_size=2, max_size=4),
+    tokens=st.sampled_from([1, 3, "auto"]),
+    overlap=st.sampled_from(["off", "on"]),
+    kv_pages=st.sampled_from([24, 200]),
+    host_kv_bytes=st.sampled_from([0, 200_000]),
+)
+def test_no_head_changes_a_token(
+    requests, tokens, overlap, kv_pages, host_kv_bytes, target, head, engine
+):
+    """Whatever happens to the pages: holes, forks, aborts, preemptions, loads from the host."""
+    how = {**SMALL_STEPS, "kv_pages": kv_pages, "dtype": "float32"}
+    del how["eos_bias"]
+    plain = engine.core(target, **how)
+    expected = serve(plain, engine, requests)
+    core = engine.core(
+        target,
+        overlap=overlap,
+        speculate_tokens=tokens,
+        draft_model=head,
+        host_kv_bytes=host_kv_bytes,
+        **how,
+    )
+    for number in (0, 200):  # again, with prefixes of both
+        found = serve(core, engine, requests, copies=2, number=number)
+        for at in range(len(requests)):
+            for copy in range(2):
+                compare(found, number + 2 * at + copy, expected, at)
+        holds_nothing(core)
+    plain.close()
     core.close()

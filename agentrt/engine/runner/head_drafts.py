@@ -64,9 +64,9 @@ class HeadDrafts(ModelDrafts):
         return sequence.computed_tokens + 1
 
     def begins(self, one: OpenDraft) -> bool:
-        """Whether few known tokens, and some at all, are left to compute."""
+        """Whether a state of the target is left to begin with, and few tokens lie behind it."""
         known = len(one.row.sequence.tokens) + len(one.row.token_ids)
-        return known > one.computed_tokens and known - one.reach <= _MOST_FED
+        return one.computed_tokens < min(known, one.reach) and known - one.reach <= _MOST_FED
 
     def slice(
         self, sequence: Sequence, token_ids: list[int], first_position: int, *, wants_logits: bool
