@@ -91,8 +91,8 @@ class HeadReference:
             target, dtype=torch.float32, attn_implementation="eager"
         )
         own = self.weights.get("embed_tokens.weight")
-        shared: Any = self._model.get_input_embeddings().weight
-        self._embedding: Tensor = shared if own is None else own
+        shared: Any = self._model.get_input_embeddings()
+        self._embedding: Tensor = shared.weight if own is None else own
 
     @torch.inference_mode()
     def states(self, text: Sequence[int], known: int) -> Tensor:
