@@ -24,7 +24,7 @@ REPLAY_POLICIES: tuple[PolicyName, ...] = ("oracle", "clairvoyant")
 SpeculateTokens = int | Literal["auto", "off"]
 DraftTexts = Literal["all", "own"]
 WeightChoice = Literal["checkpoint", "int8", "int4"]
-ActivationChoice = Literal["auto", "int8"]
+ActivationChoice = Literal["auto", "int8", "fp8"]
 HeadWeights = Literal["auto", "checkpoint", "int8", "int4"]
 KvCacheDtype = Literal["auto", "int8"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
@@ -73,14 +73,14 @@ class EngineConfig:
         model_path: A Hugging Face checkpoint directory with safetensors, or a GGUF file.
         device: Device of the model.
         dtype: "auto" takes the checkpoint's; float32 for a small model on a CPU.
-        weights: "int8" and "int4" quantise the matrices of a decoder at load and leave them so, on
-            a CPU: a step of few sequences reads fewer bytes. "checkpoint" leaves them as they are.
+        weights: "int8" and "int4" quantise the matrices of a decoder at load and leave them so: a
+            step of few sequences reads fewer bytes. "checkpoint" leaves them as they are.
         weight_group: Inputs that share a scale in quantised weights: 32, 64 or 128; 0 takes a whole
             row for int8 and 32 for int4.
         head_weights: Format of the head in a quantised model; "auto" is "int8".
-        activations: Format of the rows that quantised matrices of layers multiply, on a processor
-            with dot products of bytes: "int8" does half the work, and adds an error of its own.
-            "auto" takes sixteen bits, which the result does not show.
+        activations: Format of the rows that quantised matrices of layers multiply. "int8" does half
+            the work on a processor with dot products of bytes, "fp8" on a GPU with weights in FP8;
+            both add an error of their own. "auto" takes what the result does not show.
         expert_routing: How tokens are sent to the experts of a model: "trained"; "threshold=0.1",
             without experts whose part of a token's weights is under it; "capacity=1.25", where no
             expert takes more than so many times its even part of a forward's tokens, and what is

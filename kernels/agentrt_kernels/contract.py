@@ -19,6 +19,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from agentrt_kernels.quantised_weight import QuantisedWeight
+
 
 class KernelsUnavailable(RuntimeError):
     """This machine cannot run a set; the message says why."""
@@ -129,8 +131,21 @@ GELU_TANH = Activation(_GELU_SLOPE, _GELU_SLOPE * 0.044715)
 """GELU by its tanh approximation: `(1 + tanh(x)) / 2` is `sigmoid(2 * x)`."""
 
 
+class CodeLinear(Protocol):
+    """A quantised matrix, laid out as a set reads it."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the weight as it is kept."""
+        ...
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x @ weight.T + bias` for `x` `[T, W]`: `[T, N]`, which may be written to `out`."""
+        ...
+
+
 class Kernels(Protocol):
-    """One set. Every operation fills what it is given (`out`, pages) and returns nothing."""
+    """One set. Operations fill what they are given (`out`, pages); a linear of codes is made."""
 
     name: str
 
@@ -259,3 +274,17 @@ class Kernels(Protocol):
             expert_start: `[E + 1]` int32; rows `expert_start[e]:expert_start[e + 1]` belong to `e`.
             out: `[T, N]`, filled.
         """
+
+    def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> CodeLinear:
+        """Lay out a quantised matrix on its device; it stays in codes.
+
+        The reference of its product is `quantised_weight.quantised_linear`.
+
+        Args:
+            weight: `[N, W]`, rows are outputs.
+            bias: `[N]`, or None.
+
+        Raises:
+            ValueError: The set does not take this form.
+        """
+        ...

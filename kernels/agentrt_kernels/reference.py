@@ -6,6 +6,7 @@ Each operation computes in fp32 (the sampler in fp64) and rounds once, where it 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -13,15 +14,45 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.kv_codes import decode_heads, encode_heads
+from agentrt_kernels.quantised_weight import QuantisedWeight, quantised_linear
 
 NEGLIGIBLE = 40.0
 """A token whose logit is this much below the largest, e^-40 times as likely, is never drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceLinear:
+    """A matrix of codes, unpacked for each product.
+
+    Attributes:
+        weight: The matrix.
+        bias: `[N]`, or None.
+    """
+
+    weight: QuantisedWeight
+    bias: Tensor | None
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the weight as it is kept."""
+        weight = self.weight
+        held = (weight.values, weight.scales, weight.zeros, weight.order)
+        return sum(one.nbytes for one in held if one is not None)
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """See `CodeLinear.apply`."""
+        made = quantised_linear(x, self.weight, self.bias)
+        return made.to(x.dtype) if out is None else out.copy_(made)
 
 
 class Reference:
     """Plain torch."""
 
     name = "reference"
+
+    def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> ReferenceLinear:
+        """See `Kernels.pack_codes`."""
+        return ReferenceLinear(weight, bias)
 
     def rms_norm(
         self,

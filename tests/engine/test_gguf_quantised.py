@@ -139,7 +139,7 @@ def test_it_serves_greedy_tokens_in_batches_and_alone(engine, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernels": "torch"}, "no weights in Q8_0 run here: they take the cpu kernels"),
+        ({"kernels": "torch"}, "no weights in Q8_0 run here: they take the cpu or triton"),
         ({"weights": "int4"}, "is in Q8_0 already"),
     ],
 )

@@ -18,8 +18,9 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from agentrt_kernels.check.stored import KINDS, stored
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score, SharedPrefix
-from agentrt_kernels.triton import dependent_launch
+from agentrt_kernels.triton import dependent_launch, fp8_gemm
 from agentrt_kernels.triton import set as chosen
 from agentrt_kernels.triton.set import TritonKernels
 
@@ -47,6 +48,7 @@ def compile_only(run):
         USED[self.fn.__name__] = {
             "shared_bytes": made.metadata.shared,
             "matrix_instructions": ptx.count("wgmma.mma") + ptx.count("mma.sync"),
+            "fp8_instructions": len(re.findall(r"(?:wgmma|mma)\.\S*\.e4m3", ptx)),
             "async_copies": ptx.count("cp.async.cg") + ptx.count("cp.async.bulk.tensor"),
             "waits": ptx.count("griddepcontrol.wait"),
             **resources(made.asm["cubin"]),
@@ -119,13 +121,31 @@ def call_coded(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> Non
     kernels.rope_store(qkv, slots, torch.empty(9, width), slots, None, codes, query[:4], scales)
 
 
+def call_quantised(dtype: torch.dtype, outputs: int, width: int) -> dict[str, dict[str, object]]:
+    """Products with each kind of codes, of few rows and of many; what each would use by name."""
+    kernels = TritonKernels()
+    told: dict[str, dict[str, object]] = {}
+    bias = torch.empty(outputs, dtype=dtype)
+    for kind in KINDS:
+        linear = kernels.pack_codes(stored(kind, outputs, width, torch.device("cpu")), bias)
+        for rows in (1, 64, 2048):
+            USED.clear()
+            linear.apply(torch.empty(rows, width, dtype=dtype))
+            told |= {f"{kernel} of {kind}, {rows} rows": used for kernel, used in USED.items()}
+    return told
+
+
 if __name__ == "__main__":
     driver.set_active(Hopper())
-    for module in (dependent_launch, chosen):  # its tiles, and launches that overlap
+    # Tiles, launches that overlap, and matrix units of FP8.
+    for module in (dependent_launch, chosen, fp8_gemm):
         vars(module)["capability"] = lambda device: 90
+    vars(chosen)["_multiprocessors"] = lambda device: 132
     JITFunction.run = compile_only(JITFunction.run)
     call_all(torch.bfloat16, 8, 2, int(sys.argv[1]))
     plain = dict(USED)
     USED.clear()
     call_coded(torch.bfloat16, 8, 2, int(sys.argv[1]))
-    print(json.dumps({"plain": plain, "coded": USED}))
+    coded = dict(USED)
+    quantised = call_quantised(torch.bfloat16, 4096, 4096)
+    print(json.dumps({"plain": plain, "coded": coded, "quantised": quantised}))

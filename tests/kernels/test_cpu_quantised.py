@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.cpu.quantised import E4M3, pack_codes
+from agentrt_kernels.cpu.quantised import pack_codes
+from agentrt_kernels.quantised_weight import E4M3
 
 pytestmark = pytest.mark.usefixtures("native")
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)

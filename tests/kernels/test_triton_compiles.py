@@ -15,6 +15,7 @@ ATTENTION = {"_paged_decode", "_paged_extend", "_shared_prefix"}
 IN_STEPS = ATTENTION | {"_merge", "_rms_norm", "_gate_mul", "_rope_store"}
 """Kernels that may be launched before the one before them has ended, and have to wait for it."""
 SAMPLER = {"_scale", "measure", "gather", "_choose"}
+PRODUCTS = {"_dequantised_gemm", "_fp8_gemm", "_e4m3_rows", "_sum_parts"}
 OTHERS = {"_merge", "_rms_norm", "_gate_mul", "_rope_store", "_copy_pages"} | SAMPLER
 
 
@@ -46,6 +47,20 @@ def test_every_kernel_compiles_for_hopper(width: int) -> None:
     for name, kernel in coded.items():
         assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, f"{name} of codes"
         assert kernel["stack_bytes"] <= 64, f"{name} of codes spills"
+    check_quantised(told["quantised"])
     for name in ATTENTION:
         assert coded[name]["matrix_instructions"] > 0, f"{name} of codes"
         assert coded[name]["async_copies"] > 0, f"{name} of codes waits for each of its loads"
+
+
+def check_quantised(used: dict[str, dict[str, int]]) -> None:
+    """Products with codes: of each kind, with few rows and many, split among programs and not."""
+    assert {name.split(maxsplit=1)[0] for name in used} == PRODUCTS
+    for name, kernel in used.items():
+        assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, name
+        assert kernel["stack_bytes"] == 0, f"{name} spills"
+        if not name.startswith(("_sum_parts", "_e4m3_rows")):
+            assert kernel["matrix_instructions"] > 0, name
+            assert kernel["async_copies"] > 0, f"{name} waits for each of its loads"
+            in_floats = kernel["fp8_instructions"] > 0
+            assert in_floats == name.startswith("_fp8_gemm"), f"{name} multiplies another type"

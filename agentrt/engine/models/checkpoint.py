@@ -78,10 +78,12 @@ class StoredType:
     Attributes:
         name: Name for display; "" if they are plain.
         has_steps: Whether all codes stand for steps, not for values of a table.
+        has_floats: Whether some codes are those of FP8.
     """
 
     name: str
     has_steps: bool
+    has_floats: bool = False
 
 
 PLAIN = StoredType("", has_steps=True)
@@ -94,7 +96,7 @@ def stored_quantised(path: Path) -> StoredType:
     stored = _stored_format(path)
     if stored is None:
         return PLAIN
-    return StoredType(stored.name, stored.has_steps)
+    return StoredType(stored.name, stored.has_steps, stored.has_floats)
 
 
 def _stored_format(path: Path) -> StoredFormat | None:

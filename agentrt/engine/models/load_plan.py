@@ -33,6 +33,7 @@ from agentrt.engine.models.native.weights import shape_mismatch
 from agentrt.engine.models.quantisation import Quantisation, quantisation_of
 from agentrt.engine.ops.kernel_set import ChosenKernels, choose_kernels
 from agentrt.engine.ops.linear import LinearBackend
+from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -157,20 +158,20 @@ def _check_quantisation(plan: LoadPlan) -> None:
     """Refuse quantised weights where nothing multiplies by them.
 
     Raises:
-        EngineUnavailable: The device, the kernels or the model does not.
+        EngineUnavailable: The kernels or the model do not.
     """
     if plan.quantisation is None and not plan.stored_type.name:
         return
     fault = None
     if plan.quantisation is not None and plan.stored_type.name:
         fault = f"{plan.config.model_path} is in {plan.stored_type.name} already"
-    elif plan.device.type != "cpu":
-        fault = f"they run on a CPU, and device={plan.device.type}"
     elif isinstance(plan.shape, Declined):
         fault = f"transformers computes {plan.config.model_path}: {plan.shape.reason}"
-    elif not isinstance(plan.kernels.kernels, CpuKernels):
-        fault = f"they take the cpu kernels, and these are {plan.kernels.kernels.name}: "
+    elif isinstance(plan.kernels.kernels, TorchKernels):  # would unpack them for each product
+        fault = f"they take the cpu or triton kernels, and these are {plan.kernels.kernels.name}: "
         fault += plan.kernels.reason
+    elif plan.shape.experts is not None and not isinstance(plan.kernels.kernels, CpuKernels):
+        fault = f"experts take the cpu kernels for them, not the {plan.kernels.kernels.name} ones"
     if fault is not None:
         if plan.quantisation is None:
             raise EngineUnavailable(
@@ -187,22 +188,41 @@ def _check_activations(plan: LoadPlan) -> None:
     """Refuse rows of eight bits where no matrix multiplies them.
 
     Raises:
-        EngineUnavailable: The matrices are plain, or the processor multiplies no bytes.
+        EngineUnavailable: The matrices are plain, or the kernels do not multiply such rows.
     """
     if plan.config.activations == "auto":
         return
-    kernels, fault = plan.kernels.kernels, None
-    if plan.quantisation is None and not plan.stored_type.name:
-        fault = f"the matrices of {plan.config.model_path} are not quantised"
-    elif plan.quantisation is None and not plan.stored_type.has_steps:
-        fault = f"codes of {plan.stored_type.name} are no integers that bytes could multiply"
-    elif isinstance(kernels, CpuKernels) and not kernels.has_byte_products:
-        fault = "the processor has no dot products of bytes (AVX-512 VNNI)"
+    in_floats = plan.config.activations == "fp8"
+    fault = _fault_of_floats(plan) if in_floats else _fault_of_bytes(plan)
     if fault is not None:
+        suited = (
+            "a checkpoint in FP8" if in_floats else "quantised weights too (weights=int8 or int4)"
+        )
         raise EngineUnavailable(
             f"no activations in {plan.config.activations} run here: {fault}",
-            hint="Give quantised weights too (weights=int8 or int4), or leave --activations",
+            hint=f"Give {suited}, or leave --activations",
         )
+
+
+def _fault_of_bytes(plan: LoadPlan) -> str | None:
+    kernels = plan.kernels.kernels
+    if plan.quantisation is None and not plan.stored_type.name:
+        return f"the matrices of {plan.config.model_path} are not quantised"
+    if plan.quantisation is None and not plan.stored_type.has_steps:
+        return f"codes of {plan.stored_type.name} are no integers that bytes could multiply"
+    if not isinstance(kernels, CpuKernels):
+        return f"they take the cpu kernels, and these are {kernels.name}"
+    if not kernels.has_byte_products:
+        return "the processor has no dot products of bytes (AVX-512 VNNI)"
+    return None
+
+
+def _fault_of_floats(plan: LoadPlan) -> str | None:
+    if not plan.stored_type.has_floats:
+        return f"the matrices of {plan.config.model_path} are not in FP8"
+    if isinstance(plan.kernels.kernels, CpuKernels):
+        return "they take the triton kernels of a GPU, and these are the cpu ones"
+    return None
 
 
 def _check_experts(plan: LoadPlan) -> None:

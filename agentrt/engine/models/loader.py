@@ -167,8 +167,8 @@ def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
         weights = random_weights(shape, config.seed, dtype, device, plan.quantisation)
     else:
         weights = read_weights(shape, config.model_path, dtype, device, plan.quantisation)
-    if config.activations == "int8":
-        weights = with_rows_of_bytes(weights)
+    if config.activations != "auto":
+        weights = with_rows_of_bytes(weights, floats=config.activations == "fp8")
     return build_network(shape, weights, plan.kernels.kernels, plan.linear_backend)
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from agentrt.base.errors import InternalError
 from agentrt_kernels.cpu.nibbles import unpack_nibbles
+from agentrt_kernels.quantised_weight import dequantised
 
-_MIDDLE_CODE = 8
-"""The code of four bits that stands for zero if a matrix has no zeros of its own."""
+_TENSORS = ("values", "scales", "zeros", "order", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +79,19 @@ class PackedWeight:
 
     def dequantize(self) -> Tensor:
         """The matrix in fp32 `[N, W]`: the reference of all kernels."""
-        inputs = self.shape[1]
-        if self.table is not None:
-            steps = self.table[self.codes().view(torch.uint8).long()]
-        else:
-            steps = self.codes().float()
-        if self.zeros is not None:
-            steps -= _each_input(self.zeros, self.group, inputs)
-        elif self.bits == 4 and self.table is None:
-            steps -= _MIDDLE_CODE
-        weights = steps * _each_input(self.scales, self.group, inputs)
-        return weights if self.order is None else weights[:, self.order.argsort()]
+        return dequantised(self)
 
     def codes(self) -> Tensor:
         """The values one a byte `[N, W]`: int8 for 8 bits, uint8 for 4 bits."""
         if self.bits == 8:
             return self.values
         return unpack_nibbles(self.values)
+
+    def to(self, device: torch.device) -> PackedWeight:
+        """The same weight on a device."""
+        held = {name: getattr(self, name) for name in _TENSORS}
+        moved = {name: one.to(device) for name, one in held.items() if one is not None}
+        return replace(self, **moved)
 
     def rows(self, wanted: Tensor | slice) -> PackedWeight:
         """Some of the outputs, by index or as a slice."""
@@ -154,10 +150,3 @@ def _same(one: Tensor | None, other: Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
     return torch.equal(one.nan_to_num(), other.nan_to_num())
-
-
-def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:
-    """Values of groups `[N, G]`, in fp32 for each of their inputs `[N, W]`."""
-    return groups.float().repeat_interleave(size, dim=1, output_size=groups.shape[1] * size)[
-        :, :inputs
-    ]

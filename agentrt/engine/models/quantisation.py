@@ -111,10 +111,10 @@ def quantised(weight: Tensor, bits: Literal[4, 8], group: int) -> PackedWeight:
     """Round a matrix to codes.
 
     Args:
-        weight: `[N, W]`; for 4 bits W is even.
+        weight: `[N, W]`; for 4 bits W is even. It is rounded beside the CPU.
         bits: 8, symmetric to 127; or 4, whose scale of each group is the best of several.
         group: Inputs that share a scale; 0 is a whole row.
     """
     size = group or weight.shape[1]
-    values, scales = round_groups(weight, GroupRounding(bits, size, _PROBED_ENDS))
+    values, scales = round_groups(weight.cpu(), GroupRounding(bits, size, _PROBED_ENDS))
     return PackedWeight(bits, values, scales, None, size)

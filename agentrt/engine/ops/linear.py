@@ -3,7 +3,7 @@
 On a CPU the matrix is stored, once, in the order in which it is read: by the native kernels, or,
 without a compiler, in bf16 by oneDNN. Either takes half the time of torch's product for up to
 sixteen rows, and the same for 512. oneDNN's operations are private to torch, so they are tested
-first, with plain products as the fallback. Other weight formats belong here too.
+first, with plain products as the fallback. Quantised weights are laid out by the kernel set.
 
 Letters of the shapes: T rows, W inputs, N outputs, E experts.
 """
@@ -18,18 +18,18 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from agentrt.base.errors import InternalError
+from agentrt.base.errors import EngineUnavailable, InternalError
 from agentrt.engine.ops.experts import (
     GroupedExperts,
     NativeExperts,
     RoutedExperts,
     SortedExperts,
 )
-from agentrt_kernels.contract import Activation, Kernels
+from agentrt_kernels.contract import Activation, CodeLinear, Kernels
 from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
-from agentrt_kernels.cpu.quantised import QuantisedWeight
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 WeightFormat = Literal["native", "packed", "plain"]
 
@@ -115,14 +115,21 @@ class LinearBackend:
     def linear(self, weight: Tensor | QuantisedWeight, bias: Tensor | None = None) -> Linear:
         """Linear layer of `weight` `[N, W]`, which stays quantised if it is, and `bias` `[N]`."""
         if not isinstance(weight, Tensor):
-            if not isinstance(self._kernels, CpuKernels):
-                raise InternalError(f"{self._kernels.name} kernels multiply no quantised weights")
-            made = self._kernels.pack_codes(weight, bias)
+            made = self._packed_codes(weight, bias)
             self.quantised_bytes += made.resident_bytes
             return made
         if self.choice == "native" and isinstance(self._kernels, CpuKernels) and fits(weight):
             return self._kernels.pack(weight, bias)
         return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)
+
+    def _packed_codes(self, weight: QuantisedWeight, bias: Tensor | None) -> CodeLinear:
+        try:
+            return self._kernels.pack_codes(weight, bias)
+        except ValueError as error:
+            raise EngineUnavailable(
+                f"{self._kernels.name} kernels do not multiply by these weights: {error}",
+                hint="Leave --activations, or serve the model elsewhere and pass --engine URL",
+            ) from error
 
     def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
         """The experts of a layer, whose matrices stay quantised if they are; each is drawn once."""

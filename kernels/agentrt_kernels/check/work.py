@@ -112,7 +112,7 @@ def siblings(
 def norm(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Work:
     """A norm after a residual's sum."""
     moved = 4 * rows * width * dtype.itemsize
-    rounds = _rounds(moved)
+    rounds = rounds_of(moved)
     delta, residual = (_random(dtype, device, rounds, rows, width) for _ in range(2))
     weight = _random(dtype, device, width)
 
@@ -125,7 +125,7 @@ def norm(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Wor
 def gate(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Work:
     """A layer's gate."""
     moved = 3 * rows * width * dtype.itemsize
-    rounds = _rounds(moved)
+    rounds = rounds_of(moved)
     gate_up = _random(dtype, device, rounds, rows, 2 * width)
     out = torch.empty(rounds, rows, width, dtype=dtype, device=device)
 
@@ -139,7 +139,7 @@ def rope(rows: int, heads: Heads, dtype: torch.dtype, device: torch.device) -> W
     """Rotation and store of consecutive tokens."""
     everything = heads.query + 2 * heads.kv
     moved = 2 * rows * everything * heads.width * dtype.itemsize
-    rounds = _rounds(moved)
+    rounds = rounds_of(moved)
     qkv = _random(dtype, device, rounds, rows, everything, heads.width)
     query = torch.empty(rows, heads.query, heads.width, dtype=dtype, device=device)
     pages = torch.empty(
@@ -177,7 +177,7 @@ def experts(
     """Rows spread evenly over experts."""
     used = min(rows, count)
     moved = (used * outputs * width + rows * (width + outputs)) * dtype.itemsize
-    rounds = min(4, _rounds(moved))
+    rounds = min(4, rounds_of(moved))
     weight = _random(dtype, device, rounds, count, outputs, width)
     x, out = _random(dtype, device, rows, width), _random(dtype, device, rows, outputs)
     start = (torch.arange(count + 1) * rows // count).int().to(device)
@@ -224,7 +224,7 @@ class _History:
         self._dtype = dtype
         self.bytes = sequences * context * self.token_bytes
         self._heads, self._context = heads, context
-        self._rounds = _rounds(self.bytes)
+        self._rounds = rounds_of(self.bytes)
         each = -(-context // _PAGE)
         pages = sequences * each
         each_page = (pages, self._rounds, 2, _PAGE, heads.kv, heads.width)
@@ -260,7 +260,8 @@ class _History:
         return Work(kernel, name, call, self._rounds, moved, flops)
 
 
-def _rounds(round_bytes: int) -> int:
+def rounds_of(round_bytes: int) -> int:
+    """Rounds whose memory together no cache holds, if each takes so many bytes."""
     return max(1, min(_MOST_ROUNDS, -(-_COLD_BYTES // max(1, round_bytes))))
 
 

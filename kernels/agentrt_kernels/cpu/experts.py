@@ -16,7 +16,8 @@ from agentrt_kernels.contract import Activation
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, Allocate, Arena, PackedLinear, pack
 from agentrt_kernels.cpu.operands import set_activation
-from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
+from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExperts
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
-from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
+from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
 from agentrt_kernels.kv_codes import SCALE_DTYPE
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""

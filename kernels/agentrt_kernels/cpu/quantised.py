@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from ctypes import addressof
 from enum import IntEnum
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import LANES, PANEL, After, Allocate, NativeLinear, room
+from agentrt_kernels.quantised_weight import QuantisedWeight, is_e4m3
 
 STEP = 8
 """Groups end at multiples of so many inputs, or with the row."""
-
-E4M3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
-"""Values of the codes of eight bits with four of exponent and three of mantissa."""
 
 
 class Coding(IntEnum):
@@ -28,40 +25,6 @@ class Coding(IntEnum):
     STEPS = 0
     TABLE = 1
     E4M3 = 2
-
-
-class QuantisedWeight(Protocol):
-    """A matrix `[N, K]` of small integers with scales: `(values - zeros) * scales`.
-
-    With a table the codes stand for values of it: `table[values] * scales`.
-
-    Attributes:
-        bits: 8 or 4.
-        values: int8 `[N, K]`, or uint8 `[N, K / 2]`, the input of even index in the lower half.
-        scales: `[N, G]` fp16 or fp32.
-        zeros: `[N, G]` in steps, or None: 0 for 8 bits, 8 for 4 bits.
-        group: Inputs that share a scale.
-        row_bits: 16 or 8, to which rows are rounded that are multiplied by it.
-        order: Input of a row that each of its inputs takes, int32 `[K]`; None for the same.
-        table: Values of codes of four bits, fp32 `[16]`, or those of `E4M3`; None for steps.
-    """
-
-    @property
-    def bits(self) -> int: ...
-    @property
-    def values(self) -> Tensor: ...
-    @property
-    def scales(self) -> Tensor: ...
-    @property
-    def zeros(self) -> Tensor | None: ...
-    @property
-    def group(self) -> int: ...
-    @property
-    def row_bits(self) -> int: ...
-    @property
-    def order(self) -> Tensor | None: ...
-    @property
-    def table(self) -> Tensor | None: ...
 
 
 class QuantisedLinear(NativeLinear):
@@ -206,7 +169,7 @@ def _coding_of(weight: QuantisedWeight) -> Coding:
         return Coding.STEPS
     if weight.zeros is None and weight.bits == 4 and table.dtype is torch.float32:
         return Coding.TABLE
-    if weight.zeros is None and torch.equal(table.nan_to_num(), E4M3.nan_to_num()):
+    if weight.zeros is None and is_e4m3(weight):
         return Coding.E4M3
     raise ValueError(f"cannot pack codes of {weight.bits} bits by a table of {table.dtype}")
 

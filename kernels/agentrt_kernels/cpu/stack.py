@@ -15,8 +15,9 @@ from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
 from agentrt_kernels.cpu.lora import PackedAdapters
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows
-from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
+from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.lora import LINEARS, LayerLowRank
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 
 @dataclass(frozen=True, slots=True)

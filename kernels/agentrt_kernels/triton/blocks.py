@@ -8,6 +8,8 @@ measured:
   30 KB of them under way. A tile of 64 tokens of keys and values at D = 128 in 16 bits is 32 KB.
   Stages are halved between page numbers and what they point to: five keep two tiles under way.
 * Prompts use the widest matrix instruction (64 rows a group of four warps): 128 rows, 8 warps.
+* Products of codes have outputs on the side of the matrix instruction that takes 64 of them, from
+  registers. With few rows a tile has 128 inputs of each.
 * fp32 has no matrix instruction that keeps its precision; its tiles are small.
 """
 
@@ -47,9 +49,9 @@ class Case:
 
     Attributes:
         kernel: Name of the kernel's file.
-        width: D in attention, rounded up to a power of two; a bound of an expert's rows in a
-            product: 16, 64 or 128.
-        bits: Bits of a value.
+        width: D in attention, rounded up to a power of two; a bound of the rows of a product, or
+            of an expert's: 16, 64 or 128.
+        bits: Bits of a value; of a code in products with codes, but 32 if the rows have so many.
         capability: Compute capability, `90` for Hopper; 0 under the interpreter.
         coded: Whether keys and values are int8 codes, for which nothing was measured yet.
     """
@@ -104,6 +106,8 @@ def default(case: Case) -> Blocks:
             return Blocks(rows=min(case.width, 32), columns=32, inner=32, warps=4, stages=2)
         warps = 8 if case.width >= 128 else 4
         return Blocks(rows=case.width, columns=128, inner=64, warps=warps, stages=4)
+    if case.kernel in ("dequantised_gemm", "fp8_gemm"):
+        return _of_codes(case)
     if case.bits == 32:
         columns = 32 if case.width <= 128 else 16
         return Blocks(rows=32, columns=columns, inner=0, warps=4, stages=2)
@@ -113,6 +117,20 @@ def default(case: Case) -> Blocks:
     if case.kernel == "shared_prefix":
         return Blocks(rows=64, columns=columns, inner=0, warps=4, stages=5)
     return Blocks(rows=128, columns=columns, inner=0, warps=8, stages=5)
+
+
+def _of_codes(case: Case) -> Blocks:
+    if case.bits == 32:
+        return Blocks(rows=min(case.width, 32), columns=32, inner=32, warps=4, stages=2)
+    if case.width <= 16:
+        return Blocks(rows=16, columns=64, inner=64 if case.bits == 4 else 128, warps=4, stages=4)
+    # Of four bits a tile holds twice as many inputs as it has bytes of an output.
+    inner = 32 if case.bits == 4 else 64
+    if case.kernel == "fp8_gemm":
+        inner = 128
+    if case.width <= 64:
+        return Blocks(rows=64, columns=64, inner=inner, warps=4, stages=4)
+    return Blocks(rows=128, columns=128, inner=inner, warps=8, stages=3)
 
 
 def block_for(count: int) -> int:

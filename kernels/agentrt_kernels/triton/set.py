@@ -9,6 +9,7 @@ import triton
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.quantised_weight import QuantisedWeight
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
@@ -18,6 +19,7 @@ from agentrt_kernels.triton.merge import FEWEST_SHARE_TOKENS, MOST_SHARES, Parti
 from agentrt_kernels.triton.page_copy import copy_pages
 from agentrt_kernels.triton.paged_decode import paged_decode
 from agentrt_kernels.triton.paged_extend import paged_extend
+from agentrt_kernels.triton.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.triton.rms_norm import rms_norm
 from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
@@ -31,6 +33,8 @@ _DECODE_PROGRAMS = 2
 """A multiprocessor. Three find room on one: with more, a few run alone when the rest has ended."""
 _PREFIX_PROGRAMS = 1
 """Fewer: a share of a prefix leaves a partial result for each member, which is read again."""
+_PRODUCT_PROGRAMS = 4
+"""Of a product of few rows, whose programs have little of a matrix under way each."""
 
 
 def runs_here() -> bool:
@@ -150,7 +154,7 @@ class TritonKernels:
         out: Tensor,
     ) -> None:
         """See `Kernels.sample`."""
-        workspace = self._workspace(logits.device)
+        workspace = self.workspace(logits.device)
         sample(logits, mask, temperature, top_k, top_p, min_p, uniform, out, workspace)
 
     def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
@@ -158,10 +162,24 @@ class TritonKernels:
         if x.shape[0] == 0:
             return
         rows = 2 * x.shape[0] // weight.shape[0]  # of a busy expert, by a guess
-        bound = 16 if rows <= 16 else 64 if rows <= 64 else 128
-        grouped_gemm(x, weight, expert_start, out, blocks=self._find("grouped_gemm", bound, x))
+        blocks = self._find("grouped_gemm", _bound(rows), x)
+        grouped_gemm(x, weight, expert_start, out, blocks=blocks)
 
-    def _workspace(self, device: torch.device) -> Workspace:
+    def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> QuantisedLinear:
+        """See `Kernels.pack_codes`."""
+        return pack_codes(self, weight, bias)
+
+    def product_blocks(self, kernel: str, x: Tensor, bits: int) -> Blocks:
+        """See `ProductSettings`."""
+        bits = 32 if x.dtype is torch.float32 and kernel != "fp8_gemm" else bits
+        return self._table.find(Case(kernel, _bound(x.shape[0]), bits, capability(x.device)))
+
+    def product_room(self, device: torch.device) -> int:
+        """See `ProductSettings`."""
+        return _PRODUCT_PROGRAMS * _multiprocessors(device)
+
+    def workspace(self, device: torch.device) -> Workspace:
+        """Scratch memory of a device."""
         if device not in self._workspaces:
             self._workspaces[device] = Workspace(device)
         return self._workspaces[device]
@@ -189,11 +207,16 @@ class TritonKernels:
             blocks = -(-stacked // self._blocks("shared_prefix", query).rows)
             room = _PREFIX_PROGRAMS * _multiprocessors(query.device)
             shared = _shares(kv_heads * blocks, pages * layer_pages.shape[2], room)
-        workspace = self._workspace(query.device)
+        workspace = self.workspace(query.device)
         shape = (own + shared, sequences, most_rows, query.shape[1])
         values = workspace.take("attend.values", (*shape, query.shape[2]), torch.float32)
         logsumexp = workspace.take("attend.logsumexp", shape, torch.float32)
         return Partials(values, logsumexp, own, shared)
+
+
+def _bound(rows: int) -> int:
+    """Rows of a tile, by those that there are."""
+    return 16 if rows <= 16 else 64 if rows <= 64 else 128
 
 
 def _shares(histories: int, tokens: int, room: int) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
-import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.end_matrices import take_ends
 from agentrt.engine.models.native.expert_weights import Weights, plain_weight
 from agentrt.engine.models.native.experts import Gated
 from agentrt.engine.models.native.layer import embedding_scale, norm_weight, take_layer
@@ -68,7 +68,7 @@ class StackNetwork:
         self.layer_outputs: Tensor | None = None
         self._capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
-        embedding, head = _ends(weights, _plain_dtype(weights))
+        embedding, head = take_ends(weights)
         self.embedding = embedding
         self._stack = kernels.stack(
             StackShape(
@@ -134,22 +134,6 @@ class StackNetwork:
 def fits_stack(shape: DecoderShape) -> bool:
     """Whether the native call implements all parts of this shape."""
     return shape.experts is None and shape.head_norms != "all"
-
-
-def _plain_dtype(weights: Weights) -> torch.dtype:
-    """The dtype of a decoder's plain weights; norms are never quantised."""
-    return next(weight.dtype for weight in weights.values() if isinstance(weight, Tensor))
-
-
-def _ends(
-    weights: Weights, dtype: torch.dtype
-) -> tuple[Tensor | PackedEmbedding, Tensor | PackedWeight]:
-    """The embedding and the head, each as it is stored; a tied head is the embedding."""
-    embedding = weights.pop("model.embed_tokens.weight")
-    head = weights.pop("lm_head.weight", embedding)
-    if isinstance(embedding, PackedWeight):
-        return PackedEmbedding(embedding, dtype), head
-    return embedding, head
 
 
 def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:

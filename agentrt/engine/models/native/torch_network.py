@@ -20,8 +20,9 @@ from torch import Tensor
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.adapted_layer import RowAdapters
+from agentrt.engine.models.native.end_matrices import take_ends
 from agentrt.engine.models.native.expert_load import ExpertLoad
-from agentrt.engine.models.native.expert_weights import Weights, bias_of, plain_weight
+from agentrt.engine.models.native.expert_weights import Weights, bias_of
 from agentrt.engine.models.native.experts import Experts
 from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
@@ -30,6 +31,7 @@ from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stream_capture import StreamCapture
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
+from agentrt.engine.models.packed_embedding import PackedEmbedding
 from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.lora import LayerLowRank
@@ -70,14 +72,15 @@ class TorchNetwork:
         self.layer_outputs: Tensor | None = None
         self.capture: StreamCapture | None = None
         self.parameters = parameter_count(shape, weights)
-        self.embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
+        self.embedding, head = take_ends(weights)  # each [vocabulary, hidden]
         norm = bias_of(weights, "model.norm.weight")  # without it the stream itself is the output
         self._norm = None if norm is None else norm_weight(shape, norm)
-        head = weights.pop("lm_head.weight", self.embedding)
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
         self._adapters = RowAdapters()
         self.quantised_bytes = backend.quantised_bytes
+        if isinstance(self.embedding, PackedEmbedding):
+            self.quantised_bytes += self.embedding.resident_bytes
         self.routing: Routing = trained
         self.expert_load: ExpertLoad | None = None
         scale = embedding_scale(shape, self.embedding.dtype)
@@ -115,7 +118,10 @@ class TorchNetwork:
         self._adapters.of_rows = batch.adapters
         rows = self._workspace.rows(ids.shape[0])
         kernels, stream = self._kernels, rows.stream
-        torch.index_select(self.embedding, 0, ids, out=stream)
+        if isinstance(self.embedding, PackedEmbedding):
+            stream.copy_(self.embedding.rows(ids))
+        else:
+            torch.index_select(self.embedding, 0, ids, out=stream)
         if self._embedding_scale != 1.0:
             stream.mul_(self._embedding_scale)
         x, first = stream, self._layers[0].norm  # what the next part of a layer takes

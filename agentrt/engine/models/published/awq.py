@@ -46,6 +46,7 @@ class Awq:
 
     name = "AWQ int4"
     has_steps = True
+    has_floats = False
     parts = StoredParts("qweight", ("qweight", "qzeros", "scales"))
 
     def __init__(self, settings: FormatSettings) -> None:

@@ -55,6 +55,7 @@ class EightBits:
 
     name = "bitsandbytes int8"
     has_steps = True
+    has_floats = False
     parts = StoredParts("SCB", ("weight", "SCB", "weight_format"))
 
     def size(self, matrix: StoredMatrix) -> Size:
@@ -80,6 +81,7 @@ class FourBits:
     """
 
     has_steps = False
+    has_floats = False
 
     def __init__(self, kind: str) -> None:
         self.name = f"bitsandbytes {kind}"

@@ -134,7 +134,12 @@ class CompressedTensors:
     @property
     def has_steps(self) -> bool:
         """Whether all codes stand for steps."""
-        return all(one.stored != "float-quantized" for one in self._groups)
+        return not self.has_floats
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether some codes are those of FP8."""
+        return any(one.stored == "float-quantized" for one in self._groups)
 
     def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""

@@ -17,7 +17,7 @@ from agentrt.engine.models.published.stored_format import (
     StoredMatrix,
     StoredParts,
 )
-from agentrt_kernels.cpu.quantised import E4M3
+from agentrt_kernels.quantised_weight import E4M3
 
 _KNOWN = (
     *("quant_method", "fmt", "activation_scheme", "weight_block_size"),
@@ -39,6 +39,7 @@ class Fp8Blocks:
 
     name = "FP8 blocks"
     has_steps = False
+    has_floats = True
     parts = StoredParts(
         "weight_scale_inv", ("weight", "weight_scale_inv", "input_scale", "activation_scale")
     )

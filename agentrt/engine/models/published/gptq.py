@@ -56,6 +56,7 @@ class Gptq:
     """
 
     has_steps = True
+    has_floats = False
     parts = StoredParts("qweight", ("qweight", "qzeros", "scales", "g_idx"))
 
     def __init__(self, settings: FormatSettings) -> None:

@@ -102,6 +102,7 @@ class StoredFormat(Protocol):
     Attributes:
         name: Name for display, such as "GPTQ int4".
         has_steps: Whether all codes stand for steps, not for values of a table.
+        has_floats: Whether some codes are those of FP8.
         parts: The tensors of a matrix.
     """
 
@@ -109,6 +110,8 @@ class StoredFormat(Protocol):
     def name(self) -> str: ...
     @property
     def has_steps(self) -> bool: ...
+    @property
+    def has_floats(self) -> bool: ...
     @property
     def parts(self) -> StoredParts: ...
 

@@ -27,7 +27,7 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.quantiser.input_statistics import InputStatistics
 from agentrt.engine.ops.attention import PagedAttention, attending_with
 from agentrt.engine.ops.linear import DenseLinear, Linear, LinearBackend
-from agentrt_kernels.cpu.quantised import QuantisedWeight
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _BATCH_TOKENS = 2048
 _BATCH_LOGITS = 1 << 25

@@ -1,0 +1,145 @@
+"""Rows in FP8 times a matrix in FP8, by the matrix units of Hopper where there are some.
+
+Each row has a scale, and each output has one, or one for each group of its inputs; blocks of
+outputs and inputs are groups whose scales repeat. Outputs are the left side, as in
+`dequantised_gemm`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from agentrt_kernels.triton.blocks import Blocks
+from agentrt_kernels.triton.dependent_launch import capability
+from agentrt_kernels.triton.dequantised_gemm import Codes
+from agentrt_kernels.triton.split_inner import Shares
+from agentrt_kernels.triton.tile import is_interpreted
+
+_FIRST_CAPABILITY = 90
+_LEAST_INNER = 32
+
+
+def fits(weight: Codes, width: int) -> bool:
+    """Whether the groups of a matrix of so many inputs are made of whole tiles."""
+    is_whole = weight.group >= width or weight.group % _LEAST_INNER == 0
+    return weight.is_e4m3 and weight.zeros is None and is_whole
+
+
+def inner_of(weight: Codes, width: int, blocks: Blocks) -> int:
+    """Inputs of a tile, all of which share a scale."""
+    return blocks.inner if weight.group >= width else math.gcd(weight.group, blocks.inner)
+
+
+def fp8_gemm(
+    codes: Tensor,
+    row_scales: Tensor,
+    weight: Codes,
+    bias: Tensor | None,
+    out: Tensor,
+    *,
+    shares: Shares,
+    blocks: Blocks,
+) -> None:
+    """`out = (codes * row_scales) @ weight.T + bias`, with sums in fp32.
+
+    Args:
+        codes: float8_e4m3fn `[T, K]`, any row stride.
+        row_scales: fp32 `[T]`.
+        weight: The matrix, which `fits`.
+        bias: `[N]`, or None; left to `shares` if there are several.
+        out: `[T, N]`, any row stride.
+        shares: Parts of the inputs that programs sum apart.
+        blocks: Rows, columns (outputs) and inner of a tile, as `inner_of` says; warps, stages.
+    """
+    rows, width = codes.shape
+    outputs = weight.values.shape[0]
+    target, stride, share_stride = shares.target(out)
+    grid = (triton.cdiv(rows, blocks.rows), triton.cdiv(outputs, blocks.columns), shares.count)
+    _fp8_gemm[grid](
+        codes,
+        row_scales,
+        weight.values,
+        weight.scales,
+        weight.factors,
+        bias if shares.count == 1 else None,
+        target,
+        codes.stride(0),
+        stride,
+        share_stride,
+        rows,
+        outputs,
+        width,
+        weight.group,
+        shares.codes_of_one(width, blocks.inner),
+        NATIVE=capability(codes.device) >= _FIRST_CAPABILITY,
+        WIDE=is_interpreted(),
+        BLOCK_M=blocks.rows,
+        BLOCK_N=blocks.columns,
+        BLOCK_K=blocks.inner,
+        num_warps=blocks.warps,
+        num_stages=blocks.stages,
+    )
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _fp8_gemm(
+    x,
+    row_scales,
+    codes,
+    scales,
+    factors,
+    bias,
+    out,
+    x_stride,
+    out_stride,
+    share_stride,
+    rows,
+    outputs,
+    width,
+    group,
+    share_codes,
+    NATIVE: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    output = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    share = tl.program_id(2)
+    inner = tl.arange(0, BLOCK_K)
+    real, seen = output < outputs, row < rows
+    code_place = codes + output.to(tl.int64)[:, None] * width + inner[None, :]
+    x_place = x + row.to(tl.int64)[None, :] * x_stride + inner[:, None]
+    acc = tl.zeros([BLOCK_N, BLOCK_M], tl.float32)
+    for begin in range(share * share_codes, tl.minimum((share + 1) * share_codes, width), BLOCK_K):
+        there = begin + inner < width
+        packed = tl.load(code_place + begin, mask=real[:, None] & there[None, :], other=0)
+        left = packed.to(tl.float8e4nv, bitcast=True)
+        right = tl.load(x_place + begin, mask=there[:, None] & seen[None, :], other=0.0)
+        if WIDE:
+            left = left.to(tl.float32)
+            right = right.to(tl.float32)
+        elif not NATIVE:  # each value of FP8 is one of bf16
+            left = left.to(tl.bfloat16)
+            right = right.to(tl.bfloat16)
+        if scales is None:
+            # Matrix units keep some fourteen bits of a sum of FP8, so that it is moved in time.
+            acc = tl.dot(
+                left, right, acc=acc, input_precision="ieee", max_num_imprecise_acc=BLOCK_K
+            )
+        else:
+            place = scales + (begin // group) * outputs + output
+            scale = tl.load(place, mask=real, other=0.0).to(tl.float32)
+            acc += tl.dot(left, right, input_precision="ieee") * scale[:, None]
+    acc *= tl.load(factors + output, mask=real, other=0.0)[:, None]
+    acc *= tl.load(row_scales + row, mask=seen, other=0.0)[None, :]
+    if bias is not None:
+        acc += tl.load(bias + output, mask=real, other=0.0).to(tl.float32)[:, None]
+    target = out + share.to(tl.int64) * share_stride + row.to(tl.int64)[None, :] * out_stride
+    inside = real[:, None] & seen[None, :]
+    tl.store(target + output[:, None], acc.to(out.dtype.element_ty), mask=inside)
