@@ -24,6 +24,7 @@ from statistics import geometric_mean, median
 import torch
 
 from agentrt_kernels.check import difference, work
+from agentrt_kernels.check import product as check_product
 from agentrt_kernels.check.batch import Attention
 from agentrt_kernels.check.timing import seconds_of
 from agentrt_kernels.check.work import Heads, Work
@@ -34,6 +35,12 @@ from agentrt_kernels.triton.set import TritonKernels
 
 Timer = Callable[[Work, Kernels, torch.device], list[float]]
 _WIDTHS = (64, 128, 256)
+PRODUCTS = (
+    ("dequantised_gemm", 4, "int4 in groups"),
+    ("dequantised_gemm", 8, "int8"),
+    ("fp8_gemm", 8, "fp8 by fp8"),
+)
+"""Kernels that multiply by codes, bits of a code, and the kind that their tiles are measured on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +158,26 @@ def trials_of(device: torch.device) -> Iterator[Trial]:
             (partial(work.experts, rows, 8, 14336, 4096, dtype, device),),
             partial(multiply, sizes=(rows // 8,) * 8),
         )
+    for bound, some_rows in ((16, (1, 16)), (64, (64,)), (128, (2048,))):
+        for kernel, bits, kind in PRODUCTS:
+            yield Trial(
+                Case(kernel, bound, bits, at),
+                _tiles((bound,), (64, 128), (4, 8), (3, 4, 5), inner=(32, 64, 128)),
+                tuple(
+                    partial(check_product.product, kind, rows, outputs, width, dtype, device)
+                    for rows in some_rows
+                    for outputs, width in ((4096, 4096), (28672, 4096))
+                ),
+                partial(
+                    check_product.product_difference,
+                    kind=kind,
+                    rows=some_rows[0],
+                    outputs=520,
+                    inputs=1024,
+                    dtype=dtype,
+                    device=device,
+                ),
+            )
 
 
 def _tiles(

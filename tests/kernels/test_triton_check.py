@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from agentrt_kernels.check import run
+from agentrt_kernels.check.product import plain_product, product
 from agentrt_kernels.check.run import speed_of
+from agentrt_kernels.check.stored import stored
 from agentrt_kernels.check.timing import ceilings, timed
 from agentrt_kernels.check.work import (
     Heads,
@@ -46,7 +48,7 @@ def test_the_check_finds_the_triton_set_right(interpreted) -> None:
     facts = run("cpu", interpreted)
     assert facts["wrong"] == 0, [check for check in facts["checks"] if not check["right"]]
     operations = {check["operation"] for check in facts["checks"]}
-    assert len(operations) == 7
+    assert len(operations) == 8
     assert "nothing was timed" in facts["note"]
 
 
@@ -78,6 +80,9 @@ WORKS = {
     "rope": lambda: rope(3, Heads(4, 2, 16), FP32, CPU),
     "draw": lambda: draw(2, 50, CPU, top_p=0.9),
     "experts": lambda: experts(4, 2, 8, 16, FP32, CPU),
+    "product": lambda: product("int4 in groups", 3, 8, 64, FP32, CPU),
+    "product in FP8": lambda: product("fp8 by fp8", 3, 8, 64, FP32, CPU),
+    "plain product": lambda: plain_product(3, 8, 64, FP32, CPU),
     "page_copy": lambda: page_copy(2, 64, CPU, from_host=True),
 }
 
@@ -92,6 +97,31 @@ def test_work_can_be_done_and_is_counted(name: str) -> None:
     told = speed_of(few, Reference(), CPU, ceilings(CPU, values=1000, side=16))
     assert told["of_read_ceiling"] > 0
     assert len(told["samples_s"]) == 9
+
+
+def test_a_product_reads_its_codes_once() -> None:
+    rows, plain = 2 * (8 + 64) * 2, 8 * 64 * 2
+    halves = torch.bfloat16
+    assert plain_product(2, 8, 64, halves, CPU).bytes == plain + rows
+    four = product("int4 in groups", 2, 8, 64, halves, CPU)
+    assert four.bytes == 8 * 64 // 2 + 8 * 2 * 2 + rows
+    assert product("fp8 by fp8", 2, 8, 64, halves, CPU).bytes == 8 * 64 + 8 * 4 + rows
+    assert four.flops == 2 * 2 * 8 * 64
+
+
+def test_work_is_packed_for_the_set_that_does_it() -> None:
+    """Another set is another layout, or other tiles."""
+    seen = []
+
+    class Watching(Reference):
+        def pack_codes(self, weight, bias=None):
+            seen.append(self)
+            return super().pack_codes(weight, bias)
+
+    one, first, second = product("int8", 1, 8, 64, FP32, CPU), Watching(), Watching()
+    for kernels in (first, first, second):
+        one.call(kernels, one.rounds - 1)
+    assert seen == [first] * one.rounds + [second] * one.rounds
 
 
 def test_the_sums_of_a_prompt_are_those_of_what_it_sees() -> None:
@@ -163,7 +193,7 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
     """A table that was written would be read: the work asks for the tile of the trial's case."""
     from agentrt_kernels.triton.blocks import Blocks, Case, Table
     from agentrt_kernels.triton.set import TritonKernels
-    from agentrt_kernels.tune import trials_of
+    from agentrt_kernels.tune import PRODUCTS, trials_of
 
     class Watching(Table):
         def find(self, case: Case) -> Blocks:
@@ -181,11 +211,20 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
             none = torch.zeros(9, dtype=torch.int32)  # no rows of any expert: nothing is computed
             kernels.grouped_linear(one, torch.empty(8, 16, 16, dtype=one.dtype), none, one)
             assert asked == [trial.case]
+        elif kind in ("dequantised_gemm", "fp8_gemm"):
+            rows = {16: 1, 64: 64, 128: 2048}[width]
+            (weights,) = {
+                one for name, bits, one in PRODUCTS if (name, bits) == (kind, trial.case.bits)
+            }
+            linear = kernels.pack_codes(stored(weights, 1, 2, CPU))
+            linear.apply(torch.zeros(rows, 2, dtype=torch.bfloat16))
+            assert asked == [trial.case]
         else:
             assert kernels._blocks(kind, torch.empty(1, 1, width, dtype=torch.bfloat16))
             assert asked == [trial.case]
         seen.add(kind)
-    assert seen == {"paged_decode", "paged_extend", "shared_prefix", "grouped_gemm"}
+    attention = {"paged_decode", "paged_extend", "shared_prefix"}
+    assert seen == attention | {"grouped_gemm", "dequantised_gemm", "fp8_gemm"}
 
 
 @pytest.mark.usefixtures("interpreted")

@@ -31,6 +31,7 @@ from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.bench.flags import GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, PROCESSES, REHEARSAL, TARGETS, GpuPlan, SpeedPart
+from agentrt.lab.bench.gpu_products import product_figures
 from agentrt.lab.bench.gpu_speculation import draft_figures, drafts_part, speculation_part
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
@@ -44,7 +45,7 @@ SCHEMA = "agentrt.bench.gpu/2"
 KINDS = ("kernels", "parity", "speculation", "speed", "drafts")
 """Kinds of parts, by the first word of their names, in the order in which they run."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_KERNELS_S = 240.0
+_KERNELS_S = 420.0
 _PARITY_POINT = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
     "cuda": (
@@ -245,6 +246,7 @@ def _figures(parts: Mapping[str, Any]) -> dict[str, float]:
     if {shared, unshared} <= found.keys():
         found["siblings.times_unshared"] = found[unshared] / found[shared]
     speeds = parts.get("kernels", {}).get("speeds", ())
+    found |= product_figures(speeds)
     for figure, kernel, share in (
         ("kernels.decode_of_read_ceiling", "paged_decode", "of_read_ceiling"),
         ("kernels.extend_of_matmul_ceiling", "paged_extend", "of_matmul_ceiling"),

@@ -14,6 +14,9 @@ from agentrt_kernels.check.work import Work, rounds_of
 from agentrt_kernels.contract import CodeLinear, Kernels
 from agentrt_kernels.quantised_weight import quantised_linear
 
+PLAIN = "plain"
+"""Kind of the matrices that hold no codes."""
+
 
 def product_difference(
     kernels: Kernels,
@@ -53,16 +56,19 @@ def product(
     rounds = rounds_of(moved)
     x = torch.randn(rows, inputs, device=device).to(dtype)
     out = torch.empty(rows, outputs, dtype=dtype, device=device)
-    linears: dict[int, list[CodeLinear]] = {}
+    packed_by: Kernels | None = None
+    linears: list[CodeLinear] = []
 
     def call(kernels: Kernels, at: int) -> None:
-        if id(kernels) not in linears:
-            weights = [stored(kind, outputs, inputs, device, seed) for seed in range(rounds)]
-            linears[id(kernels)] = [kernels.pack_codes(weight) for weight in weights]
-        linears[id(kernels)][at].apply(x, out)
+        nonlocal packed_by
+        if packed_by is not kernels:
+            weights = (stored(kind, outputs, inputs, device, seed) for seed in range(rounds))
+            linears[:] = [kernels.pack_codes(weight) for weight in weights]
+            packed_by = kernels
+        linears[at].apply(x, out)
 
     kernel = "fp8_gemm" if one.row_bits == 8 else "dequantised_gemm"
-    name = _named(kind, rows, outputs, inputs)
+    name = product_name(kind, rows, outputs, inputs)
     return Work(kernel, name, call, rounds, moved, 2 * rows * outputs * inputs)
 
 
@@ -79,11 +85,12 @@ def plain_product(
     def call(kernels: Kernels, at: int) -> None:
         torch.mm(x, weight[at].t(), out=out)
 
-    name = _named("plain", rows, outputs, inputs)
-    return Work("torch", name, call, rounds, moved, 2 * rows * outputs * inputs)
+    name = product_name(PLAIN, rows, outputs, inputs)
+    return Work("torch_mm", name, call, rounds, moved, 2 * rows * outputs * inputs)
 
 
-def _named(kind: str, rows: int, outputs: int, inputs: int) -> str:
+def product_name(kind: str, rows: int, outputs: int, inputs: int) -> str:
+    """Name of a product in a report."""
     return f"{rows} rows, {outputs} x {inputs}, {kind}"
 
 

@@ -13,6 +13,8 @@ import torch
 from agentrt_kernels import load
 from agentrt_kernels.check import difference, work
 from agentrt_kernels.check.batch import Attention, batch_of
+from agentrt_kernels.check.product import plain_product, product, product_difference
+from agentrt_kernels.check.stored import KINDS
 from agentrt_kernels.check.timing import Ceilings, ceilings, seconds_of
 from agentrt_kernels.check.work import Heads, Work
 from agentrt_kernels.contract import Kernels, KernelsUnavailable
@@ -69,6 +71,7 @@ def speed_of(one: Work, kernels: Kernels, device: torch.device, most: Ceilings) 
         "median_s": took,
         "samples_s": samples,
         "bytes": one.bytes,
+        "bytes_per_s": one.bytes / took,
         "flops": one.flops,
         "of_read_ceiling": one.bytes / took / most.read_bytes_per_s,
         "of_matmul_ceiling": one.flops / took / most.flops_per_s,
@@ -177,6 +180,12 @@ def _others(
     sizes = (3, 0, 21, 1)
     measure = partial(difference.grouped_linear, kernels, sizes, width // 2, width, dtype, device)
     yield "grouped_linear", kind, measure
+    all_rows = (1, 60, 300) if device.type == "cuda" and dtype == torch.bfloat16 else (3,)
+    for codes in KINDS:
+        for rows in all_rows:
+            sizes_of = (rows, width + 40, width)
+            measure = partial(product_difference, kernels, codes, *sizes_of, dtype, device)
+            yield "product with codes", f"{codes}, {dtype}, {sizes_of}", measure
     for grain in (None, 0.5):
         case = f"{vocabulary} tokens, grain {grain}"
         yield (
@@ -187,7 +196,7 @@ def _others(
 
 
 def _works(device: torch.device) -> Iterator[Work]:
-    """Shapes of Llama-3.1-8B, and of Mixtral's experts, in bf16."""
+    """Shapes of Llama-3.1-8B, and of Mixtral's experts, in bf16 and in codes."""
     dtype, heads = torch.bfloat16, Heads()
     for sequences, context in ((1, 1024), (1, 32768), (32, 1024), (64, 8192)):
         for coded in (False, True):
@@ -205,5 +214,13 @@ def _works(device: torch.device) -> Iterator[Work]:
             yield work.draw(rows, 128_256, device, top_p=top_p)
     for rows in (2, 32, 2048):
         yield work.experts(rows, 8, 14336, 4096, dtype, device)
+    for outputs, width in ((4096, 4096), (28672, 4096), (4096, 14336)):
+        for rows in (1, 16):
+            yield plain_product(rows, outputs, width, dtype, device)
+            for codes in ("int8", "int4 in groups", "int4 in groups with zeros", "nf4", "fp8"):
+                yield product(codes, rows, outputs, width, dtype, device)
+        yield plain_product(2048, outputs, width, dtype, device)
+        for codes in ("int4 in groups", "fp8", "fp8 by fp8", "fp8 in blocks by fp8"):
+            yield product(codes, 2048, outputs, width, dtype, device)
     for from_host in (False, True):
         yield work.page_copy(128, 2**21, device, from_host=from_host)

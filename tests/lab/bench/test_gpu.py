@@ -16,6 +16,7 @@ from agentrt.lab.bench import gpu
 from agentrt.lab.bench.drafts.points import points_of
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, GpuTarget
+from agentrt.lab.bench.gpu_products import product_figures
 from agentrt.lab.bench.gpu_speculation import draft_figures, speculation_part
 from agentrt.lab.checkpoints.shapes import SHAPES
 
@@ -77,6 +78,29 @@ def test_ratios_of_drafts_are_those_of_one_sequence() -> None:
     points = {"a": point("copy", 1, 0.3), "b": point("copy", 16, 0.7), "c": point(None, 1, 0.9)}
     parts = {"kernels": {"checks": []}, "drafts of half": {"drafts": points}}
     assert dict(draft_figures(parts)) == {"drafts.copy.ratio": 0.3, "drafts.finance.ratio": 0.9}
+
+
+def test_products_with_codes_are_compared_with_plain_ones_of_their_shape() -> None:
+    def took(kernel: str, work: str, seconds: float) -> dict[str, Any]:
+        return {"kernel": kernel, "work": work, "median_s": seconds}
+
+    speeds = [
+        took("torch_mm", "1 rows, 8 x 4, plain", 4.0),
+        took("torch_mm", "1 rows, 4 x 4, plain", 1.0),
+        took("torch_mm", "2048 rows, 8 x 4, plain", 3.0),
+        took("dequantised_gemm", "1 rows, 8 x 4, int8", 1.0),
+        took("dequantised_gemm", "1 rows, 4 x 4, int8", 1.0),
+        took("fp8_gemm", "2048 rows, 8 x 4, fp8 by fp8", 2.0),
+        took("paged_decode", "1 x 1024 tokens", 1.0),
+        {"kernel": "fp8_gemm", "work": "2048 rows, 4 x 4, fp8 by fp8", "error": "no room"},
+    ]
+    figures = product_figures(speeds)
+    assert figures == {
+        "products.int8.1 rows.times_plain": 2.0,
+        "products.fp8 by fp8.2048 rows.times_plain": 1.5,
+    }
+    asked = {target.name for target in TARGETS if target.name.startswith("products.")}
+    assert figures.keys() <= asked
 
 
 @pytest.mark.slow
