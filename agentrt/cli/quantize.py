@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentrt.engine.models.quantiser.checkpoint_quantiser import QuantiserResult
     from agentrt.engine.models.quantiser.settings import Method
 
-METHODS = {"int8": 0, "int4": 32, "awq": 32, "gptq": 32}
+METHODS = {"int8": 0, "int4": 32, "fp8": 0, "awq": 32, "gptq": 32}
 """Inputs that share a scale by default, of each method; 0 is a whole row."""
 _LINE_EVERY_S = 5.0
 
@@ -33,7 +33,8 @@ def quantize(
         typer.Option(
             "--method",
             metavar="|".join(METHODS),
-            help="int8 and int4 round to nearest; awq and gptq take 4 bits and a calibration file.",
+            help="int8, int4 and fp8 round to nearest; awq and gptq take 4 bits and a calibration "
+            "file.",
         ),
     ],
     out: Annotated[
@@ -59,7 +60,7 @@ def quantize(
             "--group",
             metavar="N",
             min=0,
-            help="Inputs that share a scale; 0: a whole row. int8 takes 0, others 32.",
+            help="Inputs that share a scale; 0: a whole row. int8 and fp8 take 0, others 32.",
         ),
     ] = None,
     keep: Annotated[

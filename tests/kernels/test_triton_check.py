@@ -13,7 +13,6 @@ import torch
 from agentrt_kernels.check import run
 from agentrt_kernels.check.product import plain_product, product
 from agentrt_kernels.check.run import speed_of
-from agentrt_kernels.check.stored import stored
 from agentrt_kernels.check.timing import ceilings, timed
 from agentrt_kernels.check.work import (
     Heads,
@@ -193,7 +192,7 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
     """A table that was written would be read: the work asks for the tile of the trial's case."""
     from agentrt_kernels.triton.blocks import Blocks, Case, Table
     from agentrt_kernels.triton.set import TritonKernels
-    from agentrt_kernels.tune import PRODUCTS, trials_of
+    from agentrt_kernels.tune import trials_of
 
     class Watching(Table):
         def find(self, case: Case) -> Blocks:
@@ -213,11 +212,8 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
             assert asked == [trial.case]
         elif kind in ("dequantised_gemm", "fp8_gemm"):
             rows = {16: 1, 64: 64, 128: 2048}[width]
-            (weights,) = {
-                one for name, bits, one in PRODUCTS if (name, bits) == (kind, trial.case.bits)
-            }
-            linear = kernels.pack_codes(stored(weights, 1, 2, CPU))
-            linear.apply(torch.zeros(rows, 2, dtype=torch.bfloat16))
+            some = torch.empty(rows, 1, dtype=torch.bfloat16)
+            assert kernels.product_blocks(kind, some, trial.case.bits)
             assert asked == [trial.case]
         else:
             assert kernels._blocks(kind, torch.empty(1, 1, width, dtype=torch.bfloat16))

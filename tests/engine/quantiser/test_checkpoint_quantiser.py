@@ -25,7 +25,7 @@ HELD_OUT = [[(11 * at + number) % 250 for at in range(17)] for number in range(3
 
 
 def quantised(path, target, method, group=16, **more):
-    settings = QuantiserSettings(method, group, **more)
+    settings = QuantiserSettings(method, 0 if method == "fp8" else group, **more)
     calibration = CALIBRATION if settings.calibrates else ()
     return quantise_checkpoint(
         open_model(path), target, settings, calibration=calibration, held_out=HELD_OUT
@@ -47,6 +47,9 @@ def plain_copy(target, folder):
             form = forms.get(module, forms["Linear"])
             assert module not in told["ignore"]
             made[f"{module}.weight"] = unpacked(tensors, module, form["num_bits"])
+        elif tensor.dtype is torch.float8_e4m3fn:
+            assert module not in told["ignore"]
+            made[name] = tensor.float() * tensors[f"{module}.weight_scale"].float()
         elif not kind.startswith("weight_"):
             made[name] = tensor
     folder.mkdir()
@@ -68,7 +71,7 @@ def divergence(reference, found):
     return float((reference.exp() * (reference - found)).sum(-1).mean())
 
 
-@pytest.mark.parametrize("method", ["int8", "int4", "awq", "gptq"])
+@pytest.mark.parametrize("method", ["int8", "int4", "fp8", "awq", "gptq"])
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "phi3", "gemma2", "cohere", "glm4"])
 def test_the_measured_divergence_is_that_of_what_is_read(kind, method, model_dir, tmp_path):
     source, target = model_dir(kind), tmp_path / "target"
@@ -134,6 +137,32 @@ def test_all_but_the_matrices_stays_as_it_is(model_dir, tmp_path):
     assert told["config_groups"]["group_0"]["weights"]["actorder"] == "weight"
 
 
+def test_fp8_is_read_by_the_engine_as_it_was_measured(model_dir, tmp_path):
+    target = tmp_path / "target"
+    result = quantised(model_dir("llama"), target, "fp8")
+    stored = load_file(target / "model.safetensors")
+    read = dict(tensors(target, torch.float32, torch.device("cpu")))
+    packed = {name: one for name, one in read.items() if isinstance(one, PackedWeight)}
+    assert len(packed) == 14
+    plain = load_file(model_dir("llama") / "model.safetensors")
+    for name, one in packed.items():
+        scales = stored[f"{name}_scale"].float()
+        assert torch.equal(one.dequantize(), stored[name].float() * scales)
+        # Half a step of three bits, or of the smallest values; a scale in bf16 may cut off more.
+        allowed = plain[name].abs() / 16 + scales / 512 + scales * 448 / 256
+        assert ((one.dequantize() - plain[name]).abs() <= allowed).all()
+    told = json.loads((target / "config.json").read_text())["quantization_config"]
+    assert told["format"] == "float-quantized"
+    (group,) = told["config_groups"].values()
+    assert group["weights"]["strategy"] == "channel"
+    assert group["input_activations"]["strategy"] == "token"
+    assert group["input_activations"]["dynamic"] is True
+    assert result.divergence is not None
+    worse = quantised(model_dir("llama"), tmp_path / "int4", "int4").divergence
+    assert worse is not None
+    assert result.divergence.kl_nats < 0.2 * worse.kl_nats
+
+
 @pytest.mark.parametrize("method", ["int8", "int4", "gptq"])
 def test_the_engine_reads_the_same_matrices(method, model_dir, tmp_path):
     target = tmp_path / "target"
@@ -180,6 +209,8 @@ def test_an_interrupted_run_leaves_nothing(model_dir, tmp_path):
     [
         (QuantiserSettings("int4", 48), "down_proj|q_proj"),
         (QuantiserSettings("int4", 16, kept=("layers.9.*",)), "layers.9.* fits no matrix"),
+        (QuantiserSettings("fp8", 16), "--method fp8 takes no --group"),
+        (QuantiserSettings("fp8", 0, eight_bits=("*",)), "--method fp8 takes no --eight-bits"),
         (QuantiserSettings("int4", 16, kept=("*",)), "keeps every matrix"),
         (QuantiserSettings("int4", 16, eight_bits=("head",)), "--eight-bits head fits no matrix"),
     ],

@@ -53,7 +53,7 @@ class TorchNetwork:
         expert_load: Counts what they take, or None; likewise.
         layer_sizes: Layers, and the width of their outputs.
         layer_outputs: See `Network`.
-        embedding: `[vocabulary, hidden]`.
+        embedding: `[vocabulary, hidden]`, plain or packed.
         capture: Where the stream before some layers is kept in each forward, or None.
     """
 

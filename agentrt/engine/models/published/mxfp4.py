@@ -40,6 +40,7 @@ class Mxfp4:
 
     name = "MXFP4"
     has_steps = False
+    has_floats = False
     parts = StoredParts("blocks", ("blocks", "scales"), separator="_", ending="")
 
     def __init__(self, settings: FormatSettings) -> None:

@@ -1,7 +1,8 @@
 """Quantised matrices in the compressed-tensors format, as vLLM and transformers read it.
 
 The format is `pack-quantized` for four and for eight bits alike: weights alone are integers there,
-while readers of `int-quantized` round activations as well.
+while readers of `int-quantized` round activations as well. FP8 is `float-quantized`, whose readers
+may round rows to FP8, too.
 
 Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 """
@@ -19,7 +20,16 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.quantiser.rounding import RoundingScheme
 
 FORMAT = "pack-quantized"
+FLOAT_FORMAT = "float-quantized"
 _WORD_BYTES = 4
+_ROWS_IN_FP8 = {
+    "num_bits": 8,
+    "type": "float",
+    "symmetric": True,
+    "dynamic": True,
+    "strategy": "token",
+}
+"""What readers with matrix units for FP8 do to rows: a scale each, as they come."""
 
 
 def stored_tensors(
@@ -29,7 +39,7 @@ def stored_tensors(
 
     `weight_packed` is int32 `[N, ceil(W * bits / 32)]`: codes from the lowest bits up, each stored
     without its sign, the middle code being zero. `weight_scale` is `[N, G]`, and `weight_shape`
-    int64 `[2]`.
+    int64 `[2]`. A matrix in FP8 is `weight` float8_e4m3fn `[N, W]` and `weight_scale`.
 
     Args:
         module: Name of the module, such as `model.layers.0.mlp.down_proj`.
@@ -37,6 +47,11 @@ def stored_tensors(
         scale_dtype: Type of the scales.
     """
     values = weight.values
+    if weight.table is not None:
+        return {
+            f"{module}.weight": values.view(torch.float8_e4m3fn),
+            f"{module}.weight_scale": weight.scales.to(scale_dtype),
+        }
     if weight.bits == 8:
         values = (values.to(torch.int16) + 128).to(torch.uint8)
     values = functional.pad(values, (0, -values.shape[1] % _WORD_BYTES))
@@ -63,7 +78,7 @@ def quantization_config(
     by_size = sorted(forms.items(), key=lambda form: -len(form[1]))
     return {
         "quant_method": "compressed-tensors",
-        "format": FORMAT,
+        "format": _format(by_size[0][0]),
         "quantization_status": "compressed",
         "global_compression_ratio": None,
         "kv_cache_scheme": None,
@@ -76,15 +91,19 @@ def quantization_config(
     }
 
 
+def _format(scheme: RoundingScheme) -> str:
+    return FLOAT_FORMAT if scheme.is_float else FORMAT
+
+
 def _group(scheme: RoundingScheme, targets: list[str], ordered: bool) -> dict[str, Any]:
     return {
         "targets": targets,
-        "format": FORMAT,
-        "input_activations": None,
+        "format": _format(scheme),
+        "input_activations": _ROWS_IN_FP8 if scheme.is_float else None,
         "output_activations": None,
         "weights": {
             "num_bits": scheme.bits,
-            "type": "int",
+            "type": "float" if scheme.is_float else "int",
             "symmetric": True,
             "dynamic": False,
             "strategy": "group" if scheme.group else "channel",

@@ -90,8 +90,16 @@ def schemes_of(model: QuantisableModel, settings: QuantiserSettings) -> dict[str
     """The form of each module that is rounded.
 
     Raises:
-        UsageError: A pattern fits no module, or groups do not divide a module's inputs.
+        UsageError: A pattern fits no module, groups do not divide a module's inputs, or the method
+            takes none.
     """
+    is_float = settings.method == "fp8"
+    if is_float and (settings.group or settings.eight_bits):
+        given = "--group" if settings.group else "--eight-bits"
+        raise UsageError(
+            f"--method fp8 takes no {given}: each matrix has eight bits and a scale an output",
+            hint=f"Leave {given}, or take --method int8 or int4",
+        )
     shape, sizes = model.shape, weight_shapes(model.shape)
     kept = chosen_modules(shape, settings.kept, "--keep")
     eight = chosen_modules(shape, settings.eight_bits, "--eight-bits")
@@ -100,7 +108,7 @@ def schemes_of(model: QuantisableModel, settings: QuantiserSettings) -> dict[str
     for module in modules_of(shape):
         if module in kept:
             continue
-        bits: Literal[4, 8] = 8 if settings.method == "int8" or module in eight else 4
+        bits: Literal[4, 8] = 8 if settings.method in ("int8", "fp8") or module in eight else 4
         inputs = sizes[f"{module}.weight"][1]
         size = settings.group or (1 if bits == 8 else 2)
         if inputs % size:
@@ -108,7 +116,7 @@ def schemes_of(model: QuantisableModel, settings: QuantiserSettings) -> dict[str
                 f"{module} has {inputs} inputs, which groups of {size} do not divide",
                 hint=f"Give another --group, or --keep '*.{module.rpartition('.')[2]}'",
             )
-        schemes[module] = RoundingScheme(bits, settings.group, scale_dtype)
+        schemes[module] = RoundingScheme(bits, settings.group, scale_dtype, is_float)
     if not schemes:
         raise UsageError("--keep keeps every matrix", hint="Name fewer of them")
     return schemes

@@ -1,4 +1,4 @@
-"""Symmetric rounding of a matrix to integers, whose scales are exact in the type that stores them.
+"""Symmetric rounding of a matrix, whose scales are exact in the type that stores them.
 
 A scale is rounded to its stored type before the values are rounded by it, so that readers compute
 with the scale by which the codes were chosen.
@@ -17,6 +17,7 @@ from torch import Tensor
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.nibbles import pack_nibbles
 from agentrt_kernels.cpu.rounding import GroupRounding, nearest_codes, round_groups
+from agentrt_kernels.quantised_weight import E4M3, MOST_E4M3
 
 ENDS = tuple(5.0 + 0.25 * step for step in range(17))
 """Steps from zero at which a group's largest value may lie with four bits, of which there are eight
@@ -33,11 +34,13 @@ class RoundingScheme:
         bits: Bits of a value.
         group: Inputs that share a scale; 0 is a whole row.
         scale_dtype: Type in which scales are stored.
+        is_float: Whether codes of eight bits are those of FP8 (E4M3).
     """
 
     bits: Literal[4, 8]
     group: int
     scale_dtype: torch.dtype
+    is_float: bool = False
 
     def group_size(self, inputs: int) -> int:
         """Inputs that share a scale in a matrix of so many inputs."""
@@ -77,6 +80,8 @@ def round_to_nearest(
         scheme: Form of the result.
         importance: Weight of each input's squared error where scales are searched, `[W]`.
     """
+    if scheme.is_float:
+        return _nearest_floats(weight, scheme)
     codes, scales = _nearest(weight, scheme, importance)
     return packed(codes.flatten(1), scales, scheme)
 
@@ -87,6 +92,16 @@ def nearest_values(
     """The values fp32 `[N, W]` that `round_to_nearest` makes of a matrix, without its codes."""
     codes, scales = _nearest(weight, scheme, importance)
     return codes.mul_(scales[..., None]).flatten(1)
+
+
+def _nearest_floats(weight: Tensor, scheme: RoundingScheme) -> PackedWeight:
+    """Codes of FP8 with a scale an output, which puts its largest value on the largest code."""
+    scales = weight.abs().amax(1, keepdim=True) / MOST_E4M3
+    scales = scales.to(scheme.scale_dtype).float()
+    turn = torch.where(scales == 0, 0.0, 1 / scales)
+    # A scale that its type has rounded down leaves the largest value beyond the largest code.
+    codes = (weight * turn).clamp(-MOST_E4M3, MOST_E4M3).to(torch.float8_e4m3fn)
+    return PackedWeight(8, codes.view(torch.int8), scales, None, weight.shape[1], table=E4M3)
 
 
 def packed(codes: Tensor, scales: Tensor, scheme: RoundingScheme) -> PackedWeight:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from agentrt.engine.models.quantiser.gptq import DAMPING
 
-Method = Literal["int8", "int4", "awq", "gptq"]
+Method = Literal["int8", "int4", "fp8", "awq", "gptq"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,8 @@ class QuantiserSettings:
     """How a checkpoint is quantised.
 
     Attributes:
-        method: "int8" and "int4" round to nearest, "awq" and "gptq" take four bits by calibration.
+        method: "int8", "int4" and "fp8" round to nearest, "awq" and "gptq" take four bits by
+            calibration.
         group: Inputs that share a scale; 0 is a whole row.
         kept: Patterns of modules that stay plain.
         eight_bits: Patterns of modules that take eight bits.
