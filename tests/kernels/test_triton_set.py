@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from agentrt_kernels.check.batch import Attention, batch_of
+from agentrt_kernels.check.stored import stored
 
 CPU = torch.device("cpu")
 WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero", "numpy")
@@ -30,6 +31,11 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
     logits, mask, out = torch.ones(2, 32), torch.full((2, 1), 5).int(), torch.zeros(2).long()
     weight, start = torch.ones(2, 3, 16), torch.tensor([0, 1, 2]).int()
 
+    monkeypatch.setattr(type(interpreted), "product_room", lambda self, device: 64)
+    kinds = ("int4 reordered", "nf4", "fp8 by fp8")
+    wide = torch.ones(2, 256)
+    linears = [interpreted.pack_codes(stored(kind, 9, 256, CPU)) for kind in kinds]
+
     def refuse(self, *args):
         raise AssertionError("a tensor's value was asked for")
 
@@ -41,6 +47,9 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
     )
     call_all(interpreted, made, row, logits, mask, out, weight, start)
     assert len(set(called)) == 11
+    for linear in linears:
+        linear.apply(wide)
+    assert len(set(called)) == 15
 
 
 def test_scratch_is_made_once(interpreted) -> None:
