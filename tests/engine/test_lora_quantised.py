@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agentrt import EngineConfig, LoraAdapter
-from agentrt.base.config import WeightChoice
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.native.build import read_weights
 from agentrt.engine.models.native.shape import DecoderShape
@@ -24,7 +23,7 @@ CLOSE = {"auto": 0.02, "int8": 0.15}
 """How far logits may be apart, as a share of their spread, by the rounding of activations."""
 
 
-def dequantised(base: Path, to: Path, weights: WeightChoice) -> Path:
+def dequantised(base: Path, to: Path, weights: Any) -> Path:
     """The checkpoint that has the values of the rounded matrices in full."""
     plan = plan_load(EngineConfig(base, weights=weights, self_check="never"))
     assert isinstance(plan.shape, DecoderShape)
