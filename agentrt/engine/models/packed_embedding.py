@@ -21,13 +21,14 @@ class PackedEmbedding:
     Attributes:
         dtype: Type of its rows.
         resident_bytes: Bytes that it takes.
+        weight: The codes.
     """
 
     def __init__(self, weight: PackedWeight, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.resident_bytes = weight.resident_bytes
-        self._weight = weight
+        self.weight = weight
 
     def rows(self, token_ids: Tensor) -> Tensor:
         """Rows `[T, W]` of token ids `[T]`."""
-        return self._weight.rows(token_ids).dequantize().to(self.dtype)
+        return self.weight.rows(token_ids).dequantize().to(self.dtype)

@@ -12,10 +12,11 @@ from torch import Tensor
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExperts
-from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
+from agentrt_kernels.cpu.linear import KINDS, LinearParts, NativeLinear, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
+from agentrt_kernels.cpu.stored_linear import LinearSize, joined_linear
 from agentrt_kernels.kv_codes import SCALE_DTYPE
 from agentrt_kernels.quantised_weight import QuantisedWeight
 
@@ -212,13 +213,21 @@ class CpuKernels:
         call.kind = _kind(x, weight, out)
         self._native.grouped(addressof(call))
 
-    def pack(self, weight: Tensor, bias: Tensor | None = None) -> PackedLinear:
+    def pack(
+        self, weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
+    ) -> PackedLinear:
         """A linear `[N, K]` whose weight is read at memory's pace; see `PackedLinear`."""
-        return pack(self._native, weight, bias)
+        return pack(self._native, weight, bias, gated=gated)
 
-    def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> QuantisedLinear:
+    def pack_codes(
+        self, weight: QuantisedWeight, bias: Tensor | None = None, *, gated: bool = False
+    ) -> QuantisedLinear:
         """A linear `[N, K]` whose weight stays quantised; see `QuantisedLinear`."""
-        return pack_codes(self._native, weight, bias)
+        return pack_codes(self._native, weight, bias, gated=gated)
+
+    def joined_linear(self, parts: LinearParts, size: LinearSize) -> NativeLinear:
+        """A linear that was packed before; see `stored_linear.joined_linear`."""
+        return joined_linear(self._native, parts, size)
 
     def pack_experts(
         self, experts: Iterable[ExpertMatrices], activation: Activation = SILU
@@ -232,7 +241,7 @@ class CpuKernels:
         embedding: Tensor | EmbeddingRows,
         layers: Iterable[StackLayer],
         norm: Tensor,
-        head: Tensor | QuantisedWeight,
+        head: Tensor | QuantisedWeight | NativeLinear,
     ) -> Stack:
         """All layers of a dense decoder as one call; see `Stack`."""
         return Stack(self._native, shape, embedding, layers, norm, head)

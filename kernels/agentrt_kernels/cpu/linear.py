@@ -7,6 +7,7 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from ctypes import addressof
+from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
@@ -28,6 +29,23 @@ class After(IntEnum):
     STORE = 0
     ADD = 1
     GATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LinearParts:
+    """A packed matrix apart: what a file keeps of it.
+
+    Attributes:
+        bits: Bits of a code; 0 for a matrix in the dtype of the rows.
+        group: Inputs that share a scale; 0 without codes.
+        coding: Meaning of a code, as `Coding` numbers it.
+        tensors: Its tensors by the names of the attributes that hold them.
+    """
+
+    bits: int
+    group: int
+    coding: int
+    tensors: dict[str, Tensor]
 
 
 class NativeLinear(ABC):
@@ -62,6 +80,10 @@ class NativeLinear(ABC):
         return out
 
     @abstractmethod
+    def parts(self) -> LinearParts:
+        """The matrix apart; `stored_linear.joined_linear` makes it again."""
+
+    @abstractmethod
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """The matrix as native code reads it; this object has to outlive the struct."""
 
@@ -86,6 +108,11 @@ class PackedLinear(NativeLinear):
     ) -> None:
         self.memory, self.bias = memory, bias
         super().__init__(library, inputs, outputs)
+
+    def parts(self) -> LinearParts:
+        """See `NativeLinear`."""
+        held = {"memory": self.memory} | ({} if self.bias is None else {"bias": self.bias})
+        return LinearParts(0, 0, 0, held)
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """See `NativeLinear`."""

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import LANES, PANEL, After, Allocate, NativeLinear, room
+from agentrt_kernels.cpu.linear import (
+    LANES,
+    PANEL,
+    After,
+    Allocate,
+    LinearParts,
+    NativeLinear,
+    room,
+)
 from agentrt_kernels.quantised_weight import QuantisedWeight, is_e4m3
 
 STEP = 8
@@ -76,6 +84,20 @@ class QuantisedLinear(NativeLinear):
         """Bytes of the weight as it is kept."""
         held = (self._codes, self._scales, self._zeros, self._factors, self._order)
         return sum(one.nbytes for one in held if one is not None)
+
+    def parts(self) -> LinearParts:
+        """See `NativeLinear`."""
+        named = {
+            "codes": self._codes,
+            "scales": self._scales,
+            "zeros": self._zeros,
+            "factors": self._factors,
+            "bias": self._bias,
+            "order": self._order,
+            "table": self._table,
+        }
+        held = {name: one for name, one in named.items() if one is not None}
+        return LinearParts(self._bits, self._group, self._coding, held)
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """See `NativeLinear`."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
+from agentrt_kernels.cpu.linear import KINDS, After, NativeLinear, pack
 from agentrt_kernels.cpu.lora import PackedAdapters
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
@@ -55,14 +55,14 @@ class StackShape:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A linear before it is packed.
+    """A linear before it is packed, or one that is packed already.
 
     Attributes:
-        weight: `[out, in]`, plain or quantised.
+        weight: `[out, in]`, plain or quantised; or packed, its bias included.
         bias: `[out]` or None, of the rows' dtype.
     """
 
-    weight: Tensor | QuantisedWeight
+    weight: Tensor | QuantisedWeight | NativeLinear
     bias: Tensor | None = None
 
 
@@ -120,7 +120,7 @@ class Stack:
         embedding: `[vocabulary, hidden]`, fp32 or bf16, or what makes its rows.
         layers: From the first to the last; each is packed before the next is drawn.
         norm: `[hidden]` after the last.
-        head: `[vocabulary, hidden]`, plain or quantised.
+        head: `[vocabulary, hidden]`, plain, quantised or packed.
 
     Attributes:
         quantised_bytes: Bytes of all matrices that stay quantised.
@@ -133,11 +133,10 @@ class Stack:
         embedding: Tensor | EmbeddingRows,
         layers: Iterable[StackLayer],
         norm: Tensor,
-        head: Tensor | QuantisedWeight,
+        head: Tensor | QuantisedWeight | NativeLinear,
     ) -> None:
         self._library = library
         self._shape = shape
-        self._vocabulary = head.shape[0] if isinstance(head, Tensor) else head.values.shape[0]
         self.quantised_bytes = 0
         self._kept: list[object] = []
         self._layers = (c.StackLayer * shape.layers)()
@@ -148,7 +147,9 @@ class Stack:
         self._embedding = embedding
         self._paired: Tensor | EmbeddingRows | None = None
         call.norm = self._norm(norm)
-        call.head = self._packed(Matrix(head)).described(After.STORE, shape.logits_scale)
+        packed_head = self._packed(Matrix(head))
+        self._vocabulary = packed_head.outputs
+        call.head = packed_head.described(After.STORE, shape.logits_scale)
         call.heads, call.hidden, call.inner = shape.heads, shape.hidden, shape.inner
         call.kind, call.epsilon = KINDS[embedding.dtype], shape.epsilon
         call.embedding_scale, call.residual_scale = shape.embedding_scale, shape.residual_scale
@@ -286,13 +287,16 @@ class Stack:
     def _norm(self, weight: Tensor | None) -> int | None:
         return self._held(None if weight is None else weight.float().contiguous())
 
-    def _packed(self, matrix: Matrix, *, gated: bool = False) -> PackedLinear | QuantisedLinear:
-        made: PackedLinear | QuantisedLinear
+    def _packed(self, matrix: Matrix, *, gated: bool = False) -> NativeLinear:
+        made: NativeLinear
         weight = matrix.weight
-        if isinstance(weight, Tensor):
+        if isinstance(weight, NativeLinear):
+            made = weight
+        elif isinstance(weight, Tensor):
             made = pack(self._library, weight, matrix.bias, gated=gated)
         else:
             made = pack_codes(self._library, weight, matrix.bias, gated=gated)
+        if isinstance(made, QuantisedLinear):
             self.quantised_bytes += made.resident_bytes
         self._kept.append(made)
         return made

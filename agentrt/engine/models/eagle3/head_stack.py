@@ -17,7 +17,7 @@ from agentrt.engine.models.eagle3.head_config import HeadConfig
 from agentrt.engine.models.eagle3.head_network import FIRST_TOKEN, HeadWeights
 from agentrt.engine.models.native.expert_weights import plain_weight
 from agentrt.engine.models.native.rope import angle_tables
-from agentrt.engine.models.native.stack_network import stack_layer
+from agentrt.engine.models.native.stack_weights import stack_layer
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import StackShape
 

@@ -13,7 +13,8 @@ from agentrt.base.errors import InternalError
 from agentrt.engine.models.checkpoint import stored_quantised, tensors
 from agentrt.engine.models.native.expert_weights import Weights
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.stack_network import StackNetwork, fits_stack
+from agentrt.engine.models.native.stack_network import StackNetwork
+from agentrt.engine.models.native.stack_weights import fits_stack, stack_weights
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.native.weights import own_name, weight_shapes
 from agentrt.engine.models.packed_weight import PackedWeight
@@ -125,5 +126,5 @@ def build_network(
 ) -> EngineNetwork:
     """Build the network; consumes `weights`."""
     if isinstance(kernels, CpuKernels) and fits_stack(shape):
-        return StackNetwork(shape, weights, kernels)
+        return StackNetwork(shape, stack_weights(shape, weights), kernels)
     return TorchNetwork(shape, weights, kernels, backend)

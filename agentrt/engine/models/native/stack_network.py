@@ -6,41 +6,21 @@ call computes a whole forward. It also releases the interpreter lock while it co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
 
 from torch import Tensor
 
-from agentrt.base.errors import InternalError
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
-from agentrt.engine.models.native.end_matrices import take_ends
-from agentrt.engine.models.native.expert_weights import Weights, plain_weight
-from agentrt.engine.models.native.experts import Gated
-from agentrt.engine.models.native.layer import embedding_scale, norm_weight, take_layer
+from agentrt.engine.models.native.layer import embedding_scale
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.stack_weights import StackWeights
 from agentrt.engine.models.native.stream_capture import StreamCapture
-from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.packed_embedding import PackedEmbedding
-from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt_kernels.contract import Activation
-from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+from agentrt_kernels.cpu.stack import StackShape
 from agentrt_kernels.lora import LayerLowRank
-
-
-class UnpackedMatrices:
-    """Leaves matrices as they are: the native call packs them."""
-
-    def linear(self, weight: Tensor | PackedWeight, bias: Tensor | None = None) -> Matrix:
-        """See `MatrixFormat`."""
-        return Matrix(weight, bias)
-
-    def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> NoReturn:
-        """Refuse experts, which the native call does not compute."""
-        raise InternalError("the native call computes no experts")
 
 
 class StackNetwork:
@@ -48,8 +28,7 @@ class StackNetwork:
 
     Args:
         shape: Shape of the decoder; `fits_stack` holds for it.
-        weights: Weights by checkpoint name, of one dtype or quantised; consumed. A tied model has a
-            head of its own only if that is quantised.
+        weights: Its weights; their layers are drawn one after the other.
         kernels: The native kernel set.
 
     Attributes:
@@ -62,14 +41,13 @@ class StackNetwork:
 
     is_single_call = True
 
-    def __init__(self, shape: DecoderShape, weights: Weights, kernels: CpuKernels) -> None:
+    def __init__(self, shape: DecoderShape, weights: StackWeights, kernels: CpuKernels) -> None:
         self._shape = shape
         self.layer_sizes = (shape.layers, shape.hidden)
         self.layer_outputs: Tensor | None = None
         self._capture: StreamCapture | None = None
-        self.parameters = parameter_count(shape, weights)
-        embedding, head = take_ends(weights)
-        self.embedding = embedding
+        self.parameters = weights.parameters
+        self.embedding = embedding = weights.embedding
         self._stack = kernels.stack(
             StackShape(
                 layers=shape.layers,
@@ -86,9 +64,9 @@ class StackNetwork:
                 parallel=shape.parallel,
             ),
             embedding,
-            _layers(shape, weights),
-            norm_weight(shape, plain_weight(weights, "model.norm.weight")),
-            head,
+            weights.layers,
+            weights.norm,
+            weights.head,
         )
         self.quantised_bytes = self._stack.quantised_bytes
         if isinstance(embedding, PackedEmbedding):
@@ -129,32 +107,3 @@ class StackNetwork:
             self.layer_outputs,
             None if self._capture is None else self._capture.rows,
         )
-
-
-def fits_stack(shape: DecoderShape) -> bool:
-    """Whether the native call implements all parts of this shape."""
-    return shape.experts is None and shape.head_norms != "all"
-
-
-def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:
-    for number in range(shape.layers):
-        yield stack_layer(shape, weights, number)
-
-
-def stack_layer(shape: DecoderShape, weights: Weights, number: int) -> StackLayer:
-    """Layer `number` as the native call takes it; its weights are removed."""
-    layer = take_layer(shape, weights, number, UnpackedMatrices())
-    assert isinstance(layer.inner, Gated)
-    return StackLayer(
-        norm=layer.norm,
-        out_norm=layer.out_norm,
-        qkv=layer.qkv,
-        query_norm=layer.query_norm,
-        key_norm=layer.key_norm,
-        out=layer.out,
-        inner_norm=layer.inner_norm,
-        inner_out_norm=layer.inner_out_norm,
-        gate_up=layer.inner.gate_up,
-        down=layer.inner.down,
-        score=layer.score,
-    )
