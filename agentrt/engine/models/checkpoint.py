@@ -16,6 +16,7 @@ from agentrt.base.errors import ModelInvalid
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import open_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
+from agentrt.engine.models.compiled.manifest import is_compiled, read_manifest
 from agentrt.engine.models.config_limits import check_config
 from agentrt.engine.models.gguf.hf_config import config_of
 from agentrt.engine.models.gguf.tensors import (
@@ -104,7 +105,16 @@ def _stored_format(path: Path) -> StoredFormat | None:
 
 
 def shards(path: Path) -> list[Path]:
-    """Safetensors files in `path`; [] if they do not have the usual names."""
+    """Safetensors files in `path`; [] if they do not have the usual names.
+
+    Raises:
+        ModelInvalid: They are those of a compiled model.
+    """
+    if is_compiled(path):
+        raise ModelInvalid(
+            f"{path} is compiled: its weights are in the order of kernels",
+            hint=f"Give the checkpoint that it was made of, {read_manifest(path).source.path}",
+        )
     index = path / _INDEX
     if index.is_file():
         places = parse_model_json(read_model_text(index), index).get("weight_map")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -22,6 +22,8 @@ from agentrt.engine.models.checkpoint import (
     stored_quantised,
     tensor_shapes,
 )
+from agentrt.engine.models.compiled.manifest import CompiledModel
+from agentrt.engine.models.compiled.opening import with_compiled
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
@@ -29,6 +31,7 @@ from agentrt.engine.models.native.routing import Routing
 from agentrt.engine.models.native.routing_choice import routing_of
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.stack_weights import fits_stack
 from agentrt.engine.models.native.weights import shape_mismatch
 from agentrt.engine.models.quantisation import Quantisation, quantisation_of
 from agentrt.engine.ops.kernel_set import ChosenKernels, choose_kernels
@@ -58,6 +61,7 @@ class LoadPlan:
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
         self_check: Known result of it.
+        compiled: The compiled model in that directory, or None.
     """
 
     config: EngineConfig
@@ -73,6 +77,7 @@ class LoadPlan:
     context: ContextLimit
     self_check_key: str
     self_check: SelfCheckResult
+    compiled: CompiledModel | None = None
 
 
 def plan_load(config: EngineConfig) -> LoadPlan:
@@ -82,6 +87,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         ModelInvalid: The directory lacks something, or holds something that is refused.
         EngineUnavailable: The device is missing, or cannot run the configured kernels.
     """
+    config, compiled = with_compiled(config)
     check_formats(config)
     check_adapters(config)
     check_is_model(config.model_path)
@@ -93,9 +99,13 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     dtype, device = dtype_of(config, hf_config), torch.device(config.device)
     kernels = choose_kernels(config.kernels, config.device, dtype)
     shape = shape_of(hf_config)
-    stored_type = PLAIN if config.random_weights else stored_quantised(config.model_path)
-    tensor_sizes = {} if config.random_weights else tensor_shapes(config.model_path)
-    if isinstance(shape, DecoderShape) and not config.random_weights:
+    stored_type = PLAIN
+    if compiled is not None:
+        stored_type = StoredType(compiled.stored_name, compiled.has_steps)
+    elif not config.random_weights:
+        stored_type = stored_quantised(config.model_path)
+    if isinstance(shape, DecoderShape) and not config.random_weights and compiled is None:
+        tensor_sizes = tensor_shapes(config.model_path)
         mismatch = shape_mismatch(shape, tensor_sizes)
         if mismatch and (stored_type.name or is_gguf(config.model_path)):
             raise ModelInvalid(
@@ -128,8 +138,10 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             context=context,
             self_check_key="",
             self_check=unchecked,
+            compiled=compiled,
         )
     )
+    _check_compiled(plan)
     _check_quantisation(plan)
     _check_activations(plan)
     _check_experts(plan)
@@ -152,6 +164,27 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
     if plan.self_check.state == "failed":
         raise differs(plan)
     return plan
+
+
+def _check_compiled(plan: LoadPlan) -> None:
+    """Refuse packed weights where the native call does not compute.
+
+    Raises:
+        EngineUnavailable: The kernels are others, or the config is not that of such a decoder.
+    """
+    if plan.compiled is None:
+        return
+    kernels, shape = plan.kernels, plan.shape
+    fault = None
+    if not isinstance(kernels.kernels, CpuKernels):
+        fault = f"these are {kernels.kernels.name}: {kernels.reason}"
+    elif not isinstance(shape, DecoderShape) or not fits_stack(shape):
+        fault = "its config.json is not that of a dense decoder"
+    if fault is not None:
+        raise EngineUnavailable(
+            f"{plan.config.model_path} is compiled for the cpu kernels: {fault}",
+            hint=f"Use its source, {plan.compiled.source.path}",
+        )
 
 
 def _check_quantisation(plan: LoadPlan) -> None:
@@ -262,7 +295,11 @@ def differs(plan: LoadPlan) -> ModelInvalid:
 def _checked_plan(plan: LoadPlan) -> LoadPlan:
     """The plan with what is known of its self-check."""
     config, result, key = plan.config, self_check.skipped_check(plan.config), ""
-    if plan.stored_type.name:
+    if plan.compiled is not None:
+        state, reason = plan.compiled.check_state, plan.compiled.check_reason
+        held: Literal["held", "trusted"] = "held" if state == "held" else "trusted"
+        result = self_check.SelfCheckResult(held, f"{reason}, when it was compiled")
+    elif plan.stored_type.name:
         result = self_check.SelfCheckResult(
             "trusted", "quantised weights are not unpacked for a comparison"
         )

@@ -17,6 +17,8 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
+from agentrt.engine.models.compiled.manifest import CompiledModel
+from agentrt.engine.models.compiled.stack_files import read_stack
 from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, declined_plan, differs, plan_load
 from agentrt.engine.models.lora.adapter import read_adapter
@@ -32,9 +34,11 @@ from agentrt.engine.models.native.families import FAMILIES
 from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.stack_network import StackNetwork
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.report import ModelReport, report_of
 from agentrt_kernels.contract import Kernels
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +88,7 @@ class LoadedModel:
         shape: Shape of the decoder if the engine computes it itself, else None.
         report: Path that computes it, and why.
         state_bytes: Bytes of what is kept of a token beside its KV: the states that a head takes.
+        compiled: The compiled model that it comes from, or None.
     """
 
     network: Network
@@ -98,6 +103,7 @@ class LoadedModel:
     kernels: Kernels
     shape: DecoderShape | None
     report: ModelReport
+    compiled: CompiledModel | None = None
     state_bytes: int = 0
 
     @property
@@ -162,14 +168,19 @@ def _load_native(plan: LoadPlan, shape: DecoderShape) -> tuple[EngineNetwork, Se
 
 
 def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
-    config, dtype, device = plan.config, plan.dtype, plan.device
+    config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
+    if plan.compiled is not None:
+        assert isinstance(kernels, CpuKernels), "the plan refuses other kernels"
+        row_bits = 8 if config.activations == "int8" else 16
+        stored = read_stack(kernels, shape, plan.compiled, dtype, row_bits)
+        return StackNetwork(shape, stored, kernels)
     if config.random_weights:
         weights = random_weights(shape, config.seed, dtype, device, plan.quantisation)
     else:
         weights = read_weights(shape, config.model_path, dtype, device, plan.quantisation)
     if config.activations != "auto":
         weights = with_rows_of_bytes(weights, floats=config.activations == "fp8")
-    return build_network(shape, weights, plan.kernels.kernels, plan.linear_backend)
+    return build_network(shape, weights, kernels, plan.linear_backend)
 
 
 def _load_transformers(plan: LoadPlan) -> LoadedModel:
@@ -252,4 +263,5 @@ def _loaded_model(
         kernels=plan.kernels.kernels,
         shape=sizes if isinstance(sizes, DecoderShape) else None,
         report=report,
+        compiled=plan.compiled,
     )

@@ -16,7 +16,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Literal, cast
@@ -136,6 +136,8 @@ def choose_threads(
     use: Callable[[int, Wait], None],
     step: Callable[[], object],
     now_s: Callable[[], float] = perf_counter,
+    *,
+    known: ThreadChoice | None = None,
 ) -> ThreadChoice:
     """Choose the threads, and compute with them from now on.
 
@@ -147,10 +149,13 @@ def choose_threads(
         use: Applies a number of threads and a wait policy.
         step: Computes one decode step.
         now_s: Clock, in seconds.
+        known: Choice that came with the model, in place of a measurement.
     """
     choice = _fixed_choice(config, computed_by)
     if choice is None:
-        if parameters < SMALL_MODEL_PARAMETERS:
+        if known is not None and 0 < known.threads <= cores():
+            choice = replace(known, reason=f"{known.reason}, when the model was compiled")
+        elif parameters < SMALL_MODEL_PARAMETERS:
             choice = ThreadChoice(1, "passive", "a step of so small a model is too short for two")
         else:
             choice = fastest(measure(candidates(cores(), waits), use, step, now_s))
@@ -175,6 +180,11 @@ def stored_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None
         return None
 
 
+def measured_with(computed_by: str) -> str:
+    """What a choice is measured with, beside the model: another machine measures for itself."""
+    return f"{platform.machine()} {cores()} {computed_by}"
+
+
 def forget_choice(config: EngineConfig) -> None:
     """Make this model's next start measure again."""
     with contextlib.suppress(OSError):
@@ -194,7 +204,7 @@ def _fixed_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None
 
 
 def _file(config: EngineConfig, computed_by: str) -> Path:
-    machine = f"{platform.node()} {platform.machine()} {cores()} {computed_by}"
+    machine = f"{platform.node()} {measured_with(computed_by)}"
     return _cache_directory() / f"{_model_digest(config)}-{_digest(machine.encode())}.json"
 
 

@@ -20,7 +20,7 @@ from agentrt.engine.models.loader import LoadedModel, load_model
 from agentrt.engine.models.native.expert_load import ExpertLoad
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.ops.attention import PagedAttention, attending_with
-from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
+from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads, measured_with
 from agentrt.engine.ops.kernel_set import use_threads, wait_policies
 from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
 from agentrt.engine.runner.layer_states import LayerStates
@@ -196,7 +196,10 @@ class ModelRunner:
         A token, and a page of a prompt: where weights are read as fast as memory allows a second
         thread gains nothing in the one and much in the other.
         """
-        model, kernels = self.model, self.model.kernels
+        model, kernels, compiled = self.model, self.model.kernels, self.model.compiled
+        computed_by, known = model.report.computed_by, None
+        if compiled is not None and compiled.threads_of == measured_with(computed_by):
+            known = compiled.threads
         token = SequenceSlice(slot=0, token_ids=[0], first_position=0, wants_logits=True)
         page = replace(token, token_ids=[0] * config.page_tokens)
 
@@ -205,11 +208,12 @@ class ModelRunner:
 
         return choose_threads(
             config,
-            model.report.computed_by,
+            computed_by,
             model.parameters,
             wait_policies(kernels),
             use,
             lambda: (self.forward([token]), self.forward([page])),
+            known=known,
         )
 
     def _check_forward(self, config: EngineConfig) -> None:
