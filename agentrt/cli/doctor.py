@@ -141,6 +141,8 @@ def lines_of_model(
 ) -> dict[str, str]:
     """Path, kernels, threads and GPUs of a model, by name."""
     shown = {"path": f"{report['path']}: {report['path_reason']}"}
+    if report["compiled"]:
+        shown["compiled"] = report["compiled"]
     if report["kernels"]:
         shown["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
         shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"

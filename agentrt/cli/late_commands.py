@@ -18,7 +18,7 @@ TITLES = {
     "cache": "Answers kept for equal requests.",
     "fleet": "Several servers as one engine.",
     "quantize": "Round a model's weights to 8 or 4 bits, in a directory that other engines read.",
-    "compile": "Lay a model out for this machine, in a directory that starts in a fraction of the time.",
+    "compile": "Lay a model out for this machine, so that it starts in a fraction of the time.",
     "kernels": "The native code of the CPU kernels.",
     "bench": "Measure the engine.",
     "sim": "Simulate many programs on one engine or many, with the scheduler of production.",

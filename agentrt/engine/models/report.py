@@ -47,6 +47,7 @@ class ModelReport:
         context_tokens: Longest context; 0 if its config does not say.
         context_reason: Why that is shorter than its config says; "" if it is not.
         self_check: Known result of comparing its logits with those of transformers.
+        compiled: Where a compiled model comes from, and what for; "" if it is none.
     """
 
     architecture: str
@@ -65,6 +66,7 @@ class ModelReport:
     context_tokens: int = 0
     context_reason: str = ""
     self_check: str = ""
+    compiled: str = ""
 
     @property
     def computed_by(self) -> str:
@@ -93,6 +95,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear, linear_reason = f"int{quantisation.bits}", str(quantisation)
     elif plan.stored_type.name:
         linear, linear_reason = plan.stored_type.name, "the checkpoint's matrices stay as they are"
+    if plan.compiled is not None:
+        linear_reason = f"memory-mapped as they were packed: {linear_reason}"
     if plan.config.activations != "auto":
         linear += f" by {plan.config.activations}"
     return ModelReport(
@@ -112,6 +116,7 @@ def report_of(plan: LoadPlan) -> ModelReport:
         context_tokens=plan.context.tokens,
         context_reason=plan.context.reason,
         self_check=f"{plan.self_check.state}: {plan.self_check.reason}",
+        compiled="" if plan.compiled is None else str(plan.compiled),
     )
 
 
@@ -134,7 +139,7 @@ def _kv_of(plan: LoadPlan) -> KvReport:
 def _weight_bytes(plan: LoadPlan) -> int:
     if not isinstance(plan.shape, DecoderShape):
         return 0
-    if plan.stored_type.name:
+    if plan.stored_type.name or plan.compiled is not None:
         return saved_bytes(plan.config.model_path)
     return weight_bytes(plan.shape, plan.dtype.itemsize, plan.quantisation)
 

@@ -167,19 +167,17 @@ class Arena:
         """See `Allocate`."""
         size = -(-values * dtype.itemsize // _ALIGNED) * _ALIGNED
         if size > self._block.shape[0] - self._used:
-            block = large_pages(max(size, self._block_bytes))
-            self._block, self._used = torch.frombuffer(block, dtype=torch.uint8), 0
+            self._block, self._used = _fresh(max(size, self._block_bytes)), 0
         first, self._used = self._used, self._used + size
         return self._block[first : first + values * dtype.itemsize].view(dtype)
 
 
-def large_pages(size: int) -> mmap.mmap:
-    """Memory that comes fresh from the system, in large pages where it has them."""
+def _fresh(size: int) -> Tensor:
     block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without large pages
             block.madvise(mmap.MADV_HUGEPAGE)
-    return block
+    return torch.frombuffer(block, dtype=torch.uint8)
 
 
 def pack(

@@ -17,7 +17,7 @@ from agentrt.engine.ops.cpu_threads import ThreadChoice, Timing
 
 MANIFEST = "compiled.json"
 PACKED_FILE = "packed.safetensors"
-"""Matrices in the order in which the kernels read them."""
+"""Matrices in the order in which kernels read them."""
 PLAIN_FILE = "plain.safetensors"
 """All else: embedding, norms, biases."""
 
@@ -153,6 +153,16 @@ class CompiledModel:
         if given.head_weights != "auto":
             words += ["--head-weights", given.head_weights]
         return shlex.join(words)
+
+    def __str__(self) -> str:
+        """What it is, in a line."""
+        source, target = self.source, self.target
+        there = "" if Path(source.path).exists() else ", which is not here"
+        features = ", ".join(target.features) or "any processor"
+        return (
+            f"from {source.path}{there}, by agentrt {target.version} (layout {target.layout}), "
+            f"for {target.machine} with {features}"
+        )
 
     def stale(self, what: str) -> ModelInvalid:
         """The error of a compiled model that does not fit any more."""

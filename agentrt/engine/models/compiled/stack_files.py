@@ -78,6 +78,7 @@ def write_stack(
         plain["embedding"] = embedding
     # Tensors of one file share its memory, which the library refuses to write.
     save_file({name: one.contiguous().clone() for name, one in plain.items()}, folder / PLAIN_FILE)
+    (folder / PLAIN_FILE).chmod(folder.stat().st_mode & 0o666)  # as all files here, by the umask
     return forms, form
 
 
@@ -88,7 +89,7 @@ def read_stack(
     dtype: torch.dtype,
     row_bits: int,
 ) -> StackWeights:
-    """The weights of a compiled model: its matrices read in one go, all else memory-mapped.
+    """The weights of a compiled model, memory-mapped.
 
     Args:
         kernels: The native kernel set.
@@ -123,9 +124,7 @@ def read_stack(
                 name: None if size is None else _plain(model, plain, f"{at}.{name}", size)
                 for name, size in _sizes(shape).items()
             }
-            score = Score(
-                shape.scaling, shape.softcap, shape.windows[number], norms.pop("sinks")
-            )
+            score = Score(shape.scaling, shape.softcap, shape.windows[number], norms.pop("sinks"))
             yield StackLayer(
                 qkv=Matrix(linear(f"{at}.qkv", shape.hidden, wide)),
                 out=Matrix(linear(f"{at}.out", shape.query_width, shape.hidden)),
