@@ -4,7 +4,6 @@ import random
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
@@ -14,22 +13,13 @@ from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.self_check import network_logits
 from agentrt.engine.models.packed_form import widened
 from agentrt.engine.models.packed_weight import PackedWeight
-from tests.engine.gguf_blocks import SIZES, block_values, random_block
-from tests.engine.gguf_models import NAMES, greedy_ids, write_model
+from tests.engine.gguf_blocks import block_values, random_block
+from tests.engine.gguf_models import greedy_ids, write_model
+from tests.engine.quantised_gguf import WIDE, matrix, quantised_model
 from tests.gguf_writer import Stored
 
 CPU = torch.device("cpu")
-WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2}
 MIXED = {"attn_v.": "Q6_K", "ffn_down.": "Q5_K", "ffn_up.": "Q8_0", "token_embd.": "Q4_0"}
-
-
-def matrix(kind: str, rows: int, inputs: int, seed: int = 0) -> tuple[bytes, torch.Tensor]:
-    """Blocks of a random matrix, and its values."""
-    draws = random.Random(f"{kind} {seed}")
-    count = rows * inputs // SIZES[kind][0]
-    blocks = [random_block(kind, draws) for _ in range(count)]
-    values = [value for block in blocks for value in block_values(kind, block)]
-    return b"".join(blocks), torch.tensor(values).view(rows, inputs)
 
 
 @pytest.mark.parametrize("kind", PACKED_FORMS)
@@ -63,35 +53,6 @@ def test_a_group_without_a_scale_keeps_its_minimum():
     packed = packed_blocks(torch.frombuffer(block, dtype=torch.uint8).view(1, -1), "Q4_K")
     assert expected[0, :32].unique().numel() == 1
     assert torch.allclose(packed.dequantize(), expected, rtol=0, atol=1e-7)
-
-
-def quantised_model(engine, path, kind_of):
-    """A model in a file with random blocks, and a directory with their values.
-
-    Args:
-        engine: Helpers.
-        path: Folder of both.
-        kind_of: Type of a matrix by its name in the file.
-    """
-    folder = path / "folder"
-    engine.save_model("llama", folder, **WIDE)
-    weights, extra = load_file(folder / "model.safetensors"), {}
-    for number, (name, weight) in enumerate(sorted(weights.items())):
-        if weight.dim() == 1:
-            continue
-        target = name
-        for own, other in NAMES.items():
-            target = target.replace(own, other)
-        kind = kind_of(target)
-        rows, inputs = weight.shape
-        raw, values = matrix(kind, rows, inputs, number)
-        extra[target] = (kind, tuple(weight.shape), raw)
-        if "attn_q" in target or "attn_k" in target:
-            heads = 4 if "attn_q" in target else 2
-            values = values.view(heads, -1, 2, 256).transpose(1, 2).reshape(weight.shape)
-        weights[name] = values
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    return write_model(path / "x.gguf", folder, "llama", extra=extra), folder
 
 
 def logits_of(path, **settings):
