@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -79,7 +79,7 @@ def compile_command(
         weights=cast(WeightChoice, weights),
         weight_group=weight_group,
         head_weights=cast(HeadWeights, head_weights),
-        dtype=cast("str", dtype),  # type: ignore[arg-type]  # one of DTYPES
+        dtype=cast(Any, dtype),
     )
     name = source.resolve().name
     target = out or Path(f"{name.removesuffix('.gguf')}-compiled")

@@ -6,13 +6,16 @@ import json
 import os
 import platform
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
 
+from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError, EngineUnavailable, ModelInvalid, UsageError
 from agentrt.engine.models.compiled import freshness
@@ -32,6 +35,7 @@ from agentrt.engine.ops.cpu_threads import ThreadChoice, choose_threads
 from agentrt.engine.process.main import load_core
 from agentrt.engine.runner.model_compiler import compile_model
 from agentrt.prompt import Codec
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from tests.engine.gguf_models import greedy_ids, write_model
 from tests.engine.published_formats import written
 from tests.engine.quantised_gguf import quantised_model
@@ -41,7 +45,7 @@ PROMPTS = (
     [7, 7, 9],
     [(5 * at + 1) % 250 for at in range(19)],
 )
-FORMATS = {
+FORMATS: dict[str, dict[str, Any]] = {
     "float32": {},
     "bf16": {"dtype": "bfloat16"},
     "int8": {"weights": "int8"},
@@ -145,7 +149,8 @@ def test_published_formats_keep_their_codes(name, engine, tmp_path):
 
 
 def test_rows_of_bytes_are_chosen_at_the_start(source, compiled):
-    if not plan_load(EngineConfig(compiled)).kernels.kernels.has_byte_products:
+    kernels = plan_load(EngineConfig(compiled)).kernels.kernels
+    if not (isinstance(kernels, CpuKernels) and kernels.has_byte_products):
         pytest.skip("the processor has no dot products of bytes")
     expected, _ = logits_of(config_of(source, weights="int4", activations="int8"))
     found, _ = logits_of(EngineConfig(compiled, activations="int8"))
@@ -220,9 +225,9 @@ def test_a_processor_with_less_is_refused(compiled, monkeypatch):
 
 def test_a_stale_model_is_refused_before_torch_is_needed(compiled, monkeypatch):
     edit(compiled, version="0.0.1")
-    monkeypatch.setitem(__import__("sys").modules, "agentrt.engine.core", None)
+    monkeypatch.setitem(sys.modules, "agentrt.engine.core", None)
     with pytest.raises(ModelInvalid, match="is stale"):
-        load_core(EngineConfig(compiled), None)
+        load_core(EngineConfig(compiled), FakeClock())
 
 
 def change_size(source):

@@ -26,9 +26,9 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.contract import Score
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import LinearParts, NativeLinear
-from agentrt_kernels.cpu.quantised import QuantisedWeight
 from agentrt_kernels.cpu.stack import Matrix, StackLayer
 from agentrt_kernels.cpu.stored_linear import LinearSize
+from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _MATRICES = ("qkv", "out", "gate_up", "down")
 _NORMS = ("norm", "out_norm", "query_norm", "key_norm", "inner_norm", "inner_out_norm")
@@ -155,7 +155,8 @@ def _packed(kernels: CpuKernels, matrix: Matrix, *, gated: bool) -> NativeLinear
 def _sizes(shape: DecoderShape) -> dict[str, tuple[int, ...] | None]:
     """Shapes of a layer's norms and sinks; None for those that it has not."""
     names, hidden = shape.names, (shape.hidden,)
-    query = key = None
+    query: tuple[int, ...] | None = None
+    key: tuple[int, ...] | None = None
     if shape.head_norms == "own":
         query, key = (shape.heads, shape.head_dim), (shape.kv_heads, shape.head_dim)
     elif shape.head_norms == "each":
