@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -54,7 +54,9 @@ def serve(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    dtype: Annotated[
+        str, typer.Option(metavar="auto|float32|bfloat16|float16", help="Type of the weights.")
+    ] = "",
     threads: Annotated[
         int,
         typer.Option(
@@ -72,7 +74,7 @@ def serve(
     weights: Weights = "",
     activations: Activations = "",
     kv_cache_dtype: KvCacheDtype = "",
-    speculate: SpeculateTokens = "off",
+    speculate: SpeculateTokens = None,
     draft_model: DraftModel = None,
     draft_texts: Annotated[
         str,
@@ -112,18 +114,23 @@ def serve(
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
     from agentrt.cli.progress_display import waiting
+    from agentrt.cli.served_engine import served_engine, served_name
     from agentrt.cli.server_log import log_with_traces
     from agentrt.serve import RequestSpans, ServeConfig
     from agentrt.serve import serve as run
     from agentrt.telemetry import collector_of, transcripts_of
 
-    engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
+    for flag, given in (("device", device), ("dtype", dtype)):
+        _check_choice(flag, given)
+    engine = served_engine(
+        model, os.environ, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens
+    )
     engine = with_formats(engine, weights, activations, kv_cache_dtype)
     engine = with_drafts(engine, speculate, draft_model)
     _check_choice("draft-texts", draft_texts)
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]
     _check_choice("policy", policy)
-    name = name or (engine.model_path.resolve().name if model else "embedded")
+    name = name or served_name(engine)
     engine = _with_adapters(engine, adapter or (), name)
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
     log_with_traces()
@@ -158,17 +165,6 @@ def serve(
     return 0
 
 
-def _engine(model: str, *, kv_tokens: int, **given: Any) -> EngineConfig:
-    """The engine that the flags describe."""
-    from agentrt import embedded
-    from agentrt.base.config import EngineConfig
-
-    for flag in ("device", "dtype"):
-        _check_choice(flag, given[flag])
-    config = EngineConfig(Path(model) if model else embedded.path(), **given)
-    return replace(config, kv_pages=-(-kv_tokens // config.page_tokens))
-
-
 def _with_adapters(engine: EngineConfig, given: Sequence[str], name: str) -> EngineConfig:
     """The engine with its adapters, each of which clients name as they name the model."""
     if not given:
@@ -188,12 +184,13 @@ def _with_adapters(engine: EngineConfig, given: Sequence[str], name: str) -> Eng
 def _check_choice(flag: str, given: str) -> None:
     known = _CHOICES[flag]
     if given not in known:
-        raise UsageError(f"--{flag} {given!r} is unknown", hint=f"give {', '.join(known)}")
+        names = ", ".join(filter(None, known))
+        raise UsageError(f"--{flag} {given!r} is unknown", hint=f"give {names}")
 
 
 _CHOICES = {
     "device": ("cpu", "cuda"),
-    "dtype": ("auto", "float32", "bfloat16", "float16"),
+    "dtype": ("", "auto", "float32", "bfloat16", "float16"),
     "draft-texts": ("all", "own"),
     "policy": ("fcfs", "lpm", "plas", "rwa"),
 }

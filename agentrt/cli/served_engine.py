@@ -1,0 +1,48 @@
+"""The engine that `agentrt serve` opens, by its flags and by `agentrt.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from agentrt import embedded
+from agentrt.base.config import EngineConfig
+from agentrt.base.engine_selection import EngineSelection
+from agentrt.base.engines.engine_file import EMBEDDED, engine_file
+
+
+def served_engine(
+    model: str,
+    environment: Mapping[str, str],
+    *,
+    device: str,
+    dtype: str,
+    threads: int,
+    kv_tokens: int,
+) -> EngineConfig:
+    """Settings of the embedded engine, where a flag goes before the file.
+
+    Args:
+        model: Checkpoint; "" is that of the file, or the model that ships.
+        environment: Environment variables; they may name the file.
+        device: "cpu" or "cuda".
+        dtype: Type of the weights; "" is that of the file.
+        threads: Threads; 0 is the number in the file.
+        kv_tokens: Tokens that the KV memory holds; 0 sizes it by what is free.
+
+    Raises:
+        UsageError: The file cannot be read, or a setting of it is malformed.
+    """
+    selection = EngineSelection(EMBEDDED, model, device=cast(Any, device))
+    config = cast(EngineConfig, selection.settings(engine_file(environment), embedded.path()))
+    given: dict[str, Any] = {"dtype": dtype, "threads": threads}
+    config = replace(config, **{name: value for name, value in given.items() if value})
+    return replace(config, kv_pages=-(-kv_tokens // config.page_tokens))
+
+
+def served_name(config: EngineConfig) -> str:
+    """What clients call the model unless `--name` says it: its directory's name, or "embedded"."""
+    if config.model_path == embedded.path():
+        return "embedded"
+    return config.model_path.resolve().name
