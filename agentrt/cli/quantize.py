@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 METHODS = {"int8": 0, "int4": 32, "fp8": 0, "awq": 32, "gptq": 32}
 """Inputs that share a scale by default, of each method; 0 is a whole row."""
+FEW_TOKENS = 512
+"""Tokens of a file below which it says little of what a model reads."""
 _LINE_EVERY_S = 5.0
 
 
@@ -130,6 +132,10 @@ def quantize(
         for flag, file in (("--calibrate", calibrate), ("--held-out", held_out)):
             if file is not None:
                 texts[flag] = read_sequences(file, codec, length=most, most=sequences, flag=flag)
+                tokens = sum(map(len, texts[flag]))
+                if tokens < FEW_TOKENS and not quiet:
+                    note = f"{flag} {file} has {tokens} tokens, which tell little: give some pages"
+                    sys.stderr.write(f"note: {note}\n")
     result = quantise_checkpoint(
         opened,
         out,

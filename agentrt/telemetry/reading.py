@@ -41,7 +41,8 @@ def read_with_resources(path: Path) -> tuple[tuple[Trace, ...], Resources]:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no trace in Jaeger's JSON ({error!r})", hint=_HINT) from None
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{path} is no trace in Jaeger's JSON: {what}", hint=_HINT) from None
     if not traces:
         raise UsageError(f"{path} holds no trace", hint=_HINT)
     return traces, resources

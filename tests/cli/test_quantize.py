@@ -48,6 +48,19 @@ def test_json_has_the_same(inside: Callable[..., Any], text: Path) -> None:
     assert told.json["written_bytes"] < 0.4 * told.json["source_bytes"]
 
 
+def test_a_short_file_is_noted(inside: Callable[..., Any], tmp_path: Path, text: Path) -> None:
+    (tmp_path / "short.txt").write_text("Hello, you.")
+    notes = {}
+    for name in ("short.txt", "some.txt"):
+        told = inside(*quick_words("--method", "gptq", "--calibrate", name), "--out", f"{name}.out")
+        assert told.code == 0, told.err
+        notes[name] = [line for line in told.err.splitlines() if line.startswith("note: ")]
+    assert notes["some.txt"] == []
+    (note,) = notes["short.txt"]
+    assert note.startswith("note: --calibrate short.txt has ")
+    assert note.endswith(" tokens, which tell little: give some pages")
+
+
 def quick_words(*words: str) -> list[str]:
     return ["quantize", "embedded", "--out", "small", *words]
 

@@ -223,7 +223,11 @@ WRONG: list[tuple[list[str], str, str]] = [
     (["show", "00b3"], "no run in traces/runs begins with '00b3'", "did you mean 00b2?"),
     (["show", "xyz"], "no run in traces/runs begins with 'xyz'", "agentrt trace ls"),
     (["show", ""], "no run in traces/runs begins with ''", "agentrt trace ls"),
-    (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace ls"),
+    (
+        ["show", "traces/runs/notes.json"],
+        "notes.json is no trace in Jaeger's JSON: no 'data'",
+        "agentrt trace ls",
+    ),
     (["show", "last", "--why", "generat0"], "no node 'generat0'", "did you mean generate0?"),
     (["show", "last", "--why", "%"], "run c3 has no node '%'", "show c3 lists its"),
     (["show", "last", "--why", "x", "--waits"], "--why and --waits are two reports", "give one"),
