@@ -22,7 +22,7 @@ threads = 2
 def opened(path: Path, table: str = "", model: str = "", **flags: Any) -> Any:
     file = path / "agentrt.toml"
     file.write_text(table)
-    given = {"device": "cpu", "dtype": "", "threads": 0, "kv_tokens": 0} | flags
+    given: dict[str, Any] = {"device": "cpu", "dtype": "", "threads": 0, "kv_tokens": 0} | flags
     return served_engine(model, {"AGENTRT_CONFIG": str(file)}, **given)
 
 
