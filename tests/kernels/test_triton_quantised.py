@@ -75,14 +75,17 @@ def test_groups_of_any_size(interpreted) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int4 in groups with zeros", "fp8 in blocks by fp8"])
-def test_inputs_may_be_shared_among_programs(interpreted, monkeypatch, kind: str) -> None:
+@pytest.mark.usefixtures("interpreted")
+def test_inputs_may_be_shared_among_programs(kind: str) -> None:
     """As on a device with more room than a product has outputs; a bias is added once."""
-    monkeypatch.setattr(type(interpreted), "product_room", lambda self, device: 64)
+    from agentrt_kernels.triton.blocks import Table
+    from agentrt_kernels.triton.set import TritonKernels
+
     weight = stored(kind, 20, 832, CPU)
     source = torch.Generator().manual_seed(0)
     x, bias = torch.randn(3, 832, generator=source), torch.randn(20, generator=source)
     out = torch.full((3, 30), torch.nan)
-    linear = interpreted.pack_codes(weight, bias)
+    linear = TritonKernels(Table(), programs=64).pack_codes(weight, bias)
     made = linear.apply(x, out[:, :20])
     torch.testing.assert_close(made, quantised_linear(x, weight, bias), rtol=2e-4, atol=2e-4)
     assert made.data_ptr() == out.data_ptr()

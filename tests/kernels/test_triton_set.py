@@ -26,15 +26,18 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
     """A captured graph could not hold one that does: grids and shares follow from bounds alone."""
     from triton.runtime.interpreter import GridExecutor
 
+    from agentrt_kernels.triton.blocks import Table
+    from agentrt_kernels.triton.set import TritonKernels
+
     made = batch_of(Attention((150, 150, 3), (1, 1, 1), 2, 1, 16, groups=(((0, 1), 144),)), CPU)
     row = torch.ones(2, 16)
     logits, mask, out = torch.ones(2, 32), torch.full((2, 1), 5).int(), torch.zeros(2).long()
     weight, start = torch.ones(2, 3, 16), torch.tensor([0, 1, 2]).int()
 
-    monkeypatch.setattr(type(interpreted), "product_room", lambda self, device: 64)
     kinds = ("int4 reordered", "nf4", "fp8 by fp8")
-    wide = torch.ones(2, 256)
-    linears = [interpreted.pack_codes(stored(kind, 9, 256, CPU)) for kind in kinds]
+    wide = torch.ones(2, 1024)
+    sharing = TritonKernels(Table(), programs=64)
+    linears = [sharing.pack_codes(stored(kind, 9, 1024, CPU)) for kind in kinds]
 
     def refuse(self, *args):
         raise AssertionError("a tensor's value was asked for")

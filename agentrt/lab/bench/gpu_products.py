@@ -17,7 +17,7 @@ def product_figures(speeds: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     A figure is a geometric mean over the shapes of matrices. Speeds with an error count nothing.
 
     Args:
-        speeds: Those of `python -m agentrt_kernels.check`.
+        speeds: Speeds of kernels, as `python -m agentrt_kernels.check` prints them.
 
     Example:
         >>> plain = {"kernel": "torch_mm", "work": "1 rows, 8 x 8, plain", "median_s": 3.0}

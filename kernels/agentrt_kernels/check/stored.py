@@ -39,7 +39,7 @@ def stored(kind: str, outputs: int, inputs: int, device: torch.device, seed: int
         outputs: N.
         inputs: K.
         device: Where.
-        seed: Of the values.
+        seed: Seed of the values.
     """
     source = torch.Generator(device).manual_seed(seed)
     return KINDS[kind](outputs, inputs, source)

@@ -21,7 +21,7 @@ from agentrt_kernels.triton.workspace import Workspace
 
 
 class ProductSettings(Protocol):
-    """What a set decides about a product: its tiles, and how much of a device it fills."""
+    """Decisions of a set about a product: its tiles, and how much of a device it fills."""
 
     def product_blocks(self, kernel: str, x: Tensor, bits: int) -> Blocks:
         """Tiles of the product of rows `x` `[T, K]` and codes of so many bits."""

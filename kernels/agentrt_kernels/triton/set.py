@@ -34,7 +34,7 @@ _DECODE_PROGRAMS = 2
 _PREFIX_PROGRAMS = 1
 """Fewer: a share of a prefix leaves a partial result for each member, which is read again."""
 _PRODUCT_PROGRAMS = 4
-"""Of a product of few rows, whose programs have little of a matrix under way each."""
+"""Programs on a multiprocessor: with few rows each has little of a matrix under way."""
 
 
 def runs_here() -> bool:
@@ -47,6 +47,7 @@ class TritonKernels:
 
     Args:
         table: Tiles; None reads the shipped table and this machine's own.
+        programs: Programs of a product that a device holds at a time; None asks the device.
     """
 
     name = "triton"
@@ -54,7 +55,8 @@ class TritonKernels:
     rope_store = staticmethod(rope_store)
     copy_pages = staticmethod(copy_pages)
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: Table | None = None, *, programs: int | None = None) -> None:
+        self._programs = programs
         self._table = table or Table.read([SHIPPED, cached()])
         self._workspaces: dict[torch.device, Workspace] = {}
 
@@ -176,7 +178,7 @@ class TritonKernels:
 
     def product_room(self, device: torch.device) -> int:
         """See `ProductSettings`."""
-        return _PRODUCT_PROGRAMS * _multiprocessors(device)
+        return self._programs or _PRODUCT_PROGRAMS * _multiprocessors(device)
 
     def workspace(self, device: torch.device) -> Workspace:
         """Scratch memory of a device."""

@@ -44,7 +44,7 @@ class Shares:
             rows: T.
             outputs: N.
             span: Codes or bytes of an output.
-            blocks: Its tiles.
+            blocks: Tiles of the product.
             room: Programs that the device holds.
             workspace: Memory for the parts.
         """

@@ -29,7 +29,7 @@ _ROWS_IN_FP8 = {
     "dynamic": True,
     "strategy": "token",
 }
-"""What readers with matrix units for FP8 do to rows: a scale each, as they come."""
+"""Rows are rounded as they come, each with a scale, by readers with matrix units for FP8."""
 
 
 def stored_tensors(
