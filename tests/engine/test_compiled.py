@@ -150,7 +150,8 @@ def test_published_formats_keep_their_codes(name, engine, tmp_path):
 
 def test_rows_of_bytes_are_chosen_at_the_start(source, compiled):
     kernels = plan_load(EngineConfig(compiled)).kernels.kernels
-    if not (isinstance(kernels, CpuKernels) and kernels.has_byte_products):
+    assert isinstance(kernels, CpuKernels)
+    if not kernels.has_byte_products:
         pytest.skip("the processor has no dot products of bytes")
     expected, _ = logits_of(config_of(source, weights="int4", activations="int8"))
     found, _ = logits_of(EngineConfig(compiled, activations="int8"))

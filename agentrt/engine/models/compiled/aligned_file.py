@@ -78,7 +78,7 @@ class AlignedWriter:
             "shape": list(tensor.shape),
             "data_offsets": [begin, self._end],
         }
-        self._file.write(tensor.view(torch.uint8).flatten().numpy().data)
+        tensor.view(torch.uint8).flatten().numpy().tofile(self._file)
 
 
 def read_aligned(path: Path) -> dict[str, Tensor]:
