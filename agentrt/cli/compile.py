@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
@@ -16,7 +16,8 @@ from agentrt.base.errors import UsageError
 if TYPE_CHECKING:
     from agentrt.engine.runner.model_compiler import CompileResult
 
-DTYPES = ("auto", "float32", "bfloat16")
+Dtype = Literal["auto", "float32", "bfloat16"]
+DTYPES: tuple[str, ...] = get_args(Dtype)
 
 
 def compile_command(
@@ -79,7 +80,7 @@ def compile_command(
         weights=cast(WeightChoice, weights),
         weight_group=weight_group,
         head_weights=cast(HeadWeights, head_weights),
-        dtype=cast(Any, dtype),
+        dtype=cast(Dtype, dtype),
     )
     name = source.resolve().name
     target = out or Path(f"{name.removesuffix('.gguf')}-compiled")
