@@ -42,7 +42,7 @@ def served_engine(
 
 
 def served_name(config: EngineConfig) -> str:
-    """What clients call the model unless `--name` says it: its directory's name, or "embedded"."""
+    """Name of the model for clients: that of its directory, or "embedded"."""
     if config.model_path == embedded.path():
         return "embedded"
     return config.model_path.resolve().name
