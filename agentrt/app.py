@@ -366,8 +366,10 @@ def _backend(
         assert remotes is not None, "they are made for every remote engine"
         return remotes.backend(choice), remotes.codec(choice)
     require_packages("the embedded engine")
+    from agentrt.base.eagle3 import check_is_model
     from agentrt.engine.process.backend import EmbeddedBackend
 
+    check_is_model(choice.model_path)
     backend = EmbeddedBackend(choice, clock, place=place)
     backend.launch()  # its process imports torch while we load the codec
     try:

@@ -17,13 +17,10 @@ def is_eagle3(path: Path) -> bool:
     Raises:
         ModelInvalid: The `config.json` cannot be read.
     """
-    if is_gguf(path):
-        return False
     file = path / "config.json"
-    try:
-        names = parse_model_json(read_model_text(file), file).get("architectures")
-    except FileNotFoundError:
+    if is_gguf(path) or not file.is_file():
         return False
+    names = parse_model_json(read_model_text(file), file).get("architectures")
     return isinstance(names, list) and any(name in _ARCHITECTURES for name in names)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import torch
 
@@ -11,7 +12,8 @@ from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.eagle3 import is_eagle3
 from agentrt.base.errors import ModelInvalid, UsageError
-from agentrt.cli.doctor import compute_report, lines_of
+from agentrt.cli.doctor import compute_report, lines_of, start
+from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.process.main import load_core
 from agentrt.engine.runner.model_executor import ModelExecutor
 from tests.engine.eagle3_heads import save_head
@@ -79,6 +81,16 @@ def test_a_head_is_no_model(tmp_path):
         load_core(EngineConfig(tmp_path), FakeClock())
     said = compute_report(EngineConfig(tmp_path))["report"]
     assert "drafts for a model and is none itself" in said["path_reason"]
+    started, code = anyio.run(start, EngineConfig(tmp_path))
+    assert "drafts for a model and is none itself" in started["engine"]
+    assert code == ModelInvalid.exit_code
+
+
+def test_what_is_no_directory_is_no_head(tmp_path):
+    (tmp_path / "file").write_text("no model")
+    assert not is_eagle3(tmp_path / "file")
+    with pytest.raises(ModelInvalid, match="is not a directory"):
+        plan_load(EngineConfig(tmp_path / "file"))
 
 
 def test_a_head_without_drafts_is_refused(target, tmp_path):
