@@ -218,7 +218,7 @@ def test_partly_quantised_neighbours_are_refused(plain):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"kernels": "torch"}, "no weights in GPTQ int4 run here: they take the cpu kernels"),
+        ({"kernels": "torch"}, "no weights in GPTQ int4 run here: they take the cpu or triton"),
         ({"weights": "int4"}, "is in GPTQ int4 already"),
     ],
 )
