@@ -16,9 +16,9 @@ from pathlib import Path
 import agentrt_kernels
 from agentrt.engine.models.compiled.manifest import (
     CompiledModel,
+    CompileTarget,
     SourceFacts,
     SourceFile,
-    Target,
 )
 from agentrt_kernels.cpu.processor import processor_features
 
@@ -60,11 +60,11 @@ def check_fresh(model: CompiledModel) -> None:
         raise model.stale(f"its source {model.source.path} has changed: {changed}")
 
 
-def this_target() -> Target:
+def this_target() -> CompileTarget:
     """The code and the processor at hand."""
     features = frozenset(processor_features().split())
     present = tuple(one for one in _FEATURES if one in features)
-    return Target(version("agentrt"), layout_digest(), platform.machine(), present)
+    return CompileTarget(version("agentrt"), layout_digest(), platform.machine(), present)
 
 
 @cache

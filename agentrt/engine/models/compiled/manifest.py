@@ -53,7 +53,7 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CompileTarget:
     """Code and processors that a model was compiled for.
 
     Attributes:
@@ -126,7 +126,7 @@ class CompiledModel:
 
     path: Path
     source: SourceFacts
-    target: Target
+    target: CompileTarget
     settings: CompiledSettings
     stored_name: str
     has_steps: bool
@@ -216,7 +216,7 @@ def _model(path: Path, found: dict[str, Any]) -> CompiledModel:
             **found,
             "path": path,
             "source": SourceFacts(str(source["path"]), files, str(source["digest"])),
-            "target": Target(**target),
+            "target": CompileTarget(**target),
             "settings": CompiledSettings(**found["settings"]),
             "matrices": matrices,
             "embedding": CodesForm(**found["embedding"]),
