@@ -12,11 +12,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from agentrt.base.compiled_model import is_compiled
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import open_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
-from agentrt.engine.models.compiled.manifest import is_compiled, read_manifest
 from agentrt.engine.models.config_limits import check_config
 from agentrt.engine.models.gguf.hf_config import config_of
 from agentrt.engine.models.gguf.tensors import (
@@ -113,7 +113,7 @@ def shards(path: Path) -> list[Path]:
     if is_compiled(path):
         raise ModelInvalid(
             f"{path} is compiled: its weights are in the order of kernels",
-            hint=f"Give the checkpoint that it was made of, {read_manifest(path).source.path}",
+            hint="Give the checkpoint that it was made of",
         )
     index = path / _INDEX
     if index.is_file():

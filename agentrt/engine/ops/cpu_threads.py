@@ -181,7 +181,7 @@ def stored_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None
 
 
 def measured_with(computed_by: str) -> str:
-    """What a choice is measured with, beside the model: another machine measures for itself."""
+    """Machine, cores and kernels with which a choice is measured: another machine measures anew."""
     return f"{platform.machine()} {cores()} {computed_by}"
 
 

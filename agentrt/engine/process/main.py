@@ -25,7 +25,6 @@ from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import open_gguf
 from agentrt.base.ids import RequestId
-from agentrt.engine.models.compiled.opening import open_compiled
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
 from agentrt.engine.process.forecasts import UNKNOWN_S, StepForecast
@@ -231,8 +230,6 @@ def load_core(config: EngineConfig, clock: Clock) -> Core:
                 f"{path} is no model directory: it has no config.json",
                 hint="Give a Hugging Face checkpoint directory with safetensors, or a GGUF file",
             )
-        else:
-            open_compiled(path)
     check_is_model(config.model_path)
     from agentrt.engine.core import EngineCore
 

@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from agentrt.base.compiled_model import is_compiled
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, InternalError, ModelInvalid, UsageError
 from agentrt.engine.models.compiled.codec_files import write_codec_files
@@ -23,7 +24,6 @@ from agentrt.engine.models.compiled.freshness import source_facts, this_target
 from agentrt.engine.models.compiled.manifest import (
     CompiledModel,
     CompiledSettings,
-    is_compiled,
     write_manifest,
 )
 from agentrt.engine.models.compiled.stack_files import write_stack
@@ -47,7 +47,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """What was written.
+    """A compiled model as it was written.
 
     Attributes:
         model: The compiled model.

@@ -39,7 +39,7 @@ class LinearParts:
         bits: Bits of a code; 0 for a matrix in the dtype of the rows.
         group: Inputs that share a scale; 0 without codes.
         coding: Meaning of a code, as `Coding` numbers it.
-        tensors: Its tensors by the names of the attributes that hold them.
+        tensors: Tensors by the names of the attributes that hold them.
     """
 
     bits: int

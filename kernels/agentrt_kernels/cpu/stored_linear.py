@@ -58,8 +58,8 @@ def joined_linear(library: c.Native, parts: LinearParts, size: LinearSize) -> Na
 
     Args:
         library: The native code.
-        parts: What `NativeLinear.parts` gave.
-        size: What the network needs.
+        parts: Parts as `NativeLinear.parts` gives them.
+        size: Size that the network needs.
 
     Raises:
         ValueError: The parts are not those of such a linear.

@@ -36,7 +36,7 @@ def check_fresh(model: CompiledModel) -> None:
     """Check that a compiled model may be computed here.
 
     Raises:
-        ModelInvalid: It is stale; the message says what differs, the hint how to compile it again.
+        ModelInvalid: The model is stale; the message says what differs, the hint how to compile it again.
     """
     for name, size in model.files.items():
         file = model.path / name
@@ -80,13 +80,13 @@ def layout_digest() -> str:
 
 
 def source_facts(path: Path) -> SourceFacts:
-    """What a later start needs to know whether the checkpoint at `path` has changed."""
+    """Facts by which a later start sees whether the checkpoint at `path` has changed."""
     path = path.resolve()
     return SourceFacts(str(path), _files(path), _digest(path, _files(path)))
 
 
 def source_change(source: SourceFacts) -> str:
-    """What has changed in a source; "" if nothing has, or if it is gone."""
+    """The first change of a source; "" if nothing has, or if it is gone."""
     path = Path(source.path)
     if not path.exists():
         return ""

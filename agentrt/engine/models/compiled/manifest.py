@@ -1,7 +1,4 @@
-"""Manifest of a compiled model: what it was made of, for which processors, and what was decided.
-
-Reading it imports no torch, so that a stale directory is refused before seconds are spent.
-"""
+"""Manifest of a compiled model: what it was made of, for which processors, and what was decided."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentrt.base.compiled_model import MANIFEST
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.model_json import parse_model_json, read_model_text
 from agentrt.engine.ops.cpu_threads import ThreadChoice, Timing
 
-MANIFEST = "compiled.json"
 PACKED_FILE = "packed.safetensors"
 """Matrices in the order in which kernels read them."""
 PLAIN_FILE = "plain.safetensors"
@@ -43,7 +40,7 @@ class SourceFacts:
 
     Attributes:
         path: Directory or GGUF file.
-        files: Its files, by name.
+        files: Files of the checkpoint, by name.
         digest: Digest of their names and contents.
     """
 
@@ -109,8 +106,8 @@ class CompiledModel:
 
     Attributes:
         path: The directory.
-        source: What it was made of.
-        target: What it was made for.
+        source: The checkpoint that it was made of.
+        target: Code and processors that it was made for.
         settings: Settings that are fixed by it.
         stored_name: Type in which the source's matrices are quantised; "" if they are plain.
         has_steps: Whether all codes stand for steps.
@@ -121,7 +118,7 @@ class CompiledModel:
         embedding: Form of the embedding; without bits it is plain.
         files: Bytes of each file by name.
         threads: Choice of threads, measured where it was compiled; None if none was needed.
-        threads_of: What the choice was measured with.
+        threads_of: Kernels and cores with which the choice was measured.
     """
 
     path: Path
@@ -155,7 +152,7 @@ class CompiledModel:
         return shlex.join(words)
 
     def __str__(self) -> str:
-        """What it is, in a line."""
+        """Source, version and processors in a line."""
         source, target = self.source, self.target
         there = "" if Path(source.path).exists() else ", which is not here"
         features = ", ".join(target.features) or "any processor"
@@ -167,11 +164,6 @@ class CompiledModel:
     def stale(self, what: str) -> ModelInvalid:
         """The error of a compiled model that does not fit any more."""
         return ModelInvalid(f"{self.path} is stale: {what}", hint=f"Run `{self.command}`")
-
-
-def is_compiled(path: Path) -> bool:
-    """Whether a path names a directory that `agentrt compile` has written."""
-    return (path / MANIFEST).is_file()
 
 
 def write_manifest(model: CompiledModel, folder: Path) -> None:
@@ -190,7 +182,7 @@ def read_manifest(path: Path) -> CompiledModel:
     """The manifest of a compiled model.
 
     Raises:
-        ModelInvalid: It is missing or broken.
+        ModelInvalid: The manifest is missing or broken.
     """
     file = path / MANIFEST
     found = parse_model_json(read_model_text(file), file)

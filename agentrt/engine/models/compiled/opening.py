@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agentrt.base.compiled_model import is_compiled
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, UsageError
 from agentrt.engine.models.compiled.freshness import check_fresh
-from agentrt.engine.models.compiled.manifest import CompiledModel, is_compiled, read_manifest
+from agentrt.engine.models.compiled.manifest import CompiledModel, read_manifest
 
 
 def open_compiled(path: Path) -> CompiledModel | None:
     """The compiled model in a directory; None if it is no such directory.
 
     Raises:
-        ModelInvalid: It is broken or stale.
+        ModelInvalid: The model is broken or stale.
     """
     if not is_compiled(path):
         return None
@@ -31,7 +32,7 @@ def with_compiled(config: EngineConfig) -> tuple[EngineConfig, CompiledModel | N
     Raises:
         ModelInvalid: The compiled model is broken or stale.
         UsageError: A setting asks for another format than it was compiled for.
-        EngineUnavailable: It is to run on another device than a CPU.
+        EngineUnavailable: The device is no CPU, or the kernels are others.
     """
     model = None if config.random_weights else open_compiled(config.model_path)
     if model is None:

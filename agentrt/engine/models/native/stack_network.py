@@ -28,7 +28,7 @@ class StackNetwork:
 
     Args:
         shape: Shape of the decoder; `fits_stack` holds for it.
-        weights: Its weights; their layers are drawn one after the other.
+        weights: Weights of the decoder; the layers are drawn one after the other.
         kernels: The native kernel set.
 
     Attributes:
