@@ -36,7 +36,7 @@ def check_fresh(model: CompiledModel) -> None:
     """Check that a compiled model may be computed here.
 
     Raises:
-        ModelInvalid: The model is stale; the message says what differs, the hint how to compile it again.
+        ModelInvalid: The model is stale; the message says what differs.
     """
     for name, size in model.files.items():
         file = model.path / name
