@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
 from agentrt.base.loopback import is_loopback
@@ -43,6 +44,21 @@ class HostCheck:
             return False
         name, is_own = _name_in(url)
         return is_own or name in self.names
+
+
+def is_host_name(text: str) -> bool:
+    """Whether a text can be the name in a `Host` header, without scheme and port.
+
+    Example:
+        >>> is_host_name("gpu.example"), is_host_name("http://gpu.example"), is_host_name("")
+        (True, False, False)
+    """
+    try:
+        if ":" in text:
+            return bool(IPv6Address(text))
+        return text.split() == [text] and urlsplit("//" + text).hostname == text.lower()
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=1024)

@@ -26,7 +26,7 @@ from agentrt.serve.connection import (
     ConnectionLimits,
     most_connections,
 )
-from agentrt.serve.host_check import HostCheck
+from agentrt.serve.host_check import HostCheck, is_host_name
 from agentrt.serve.request_spans import RequestSpans
 from agentrt.serve.served_model import DEFAULT_MOST_REQUESTS, ServedModel
 
@@ -74,6 +74,12 @@ class ServeConfig:
                 f"--host {self.host} lets others in, and there is no key",
                 hint="Give --api-key env:NAME too, or listen at 127.0.0.1",
             )
+        for name in self.hosts:
+            if not is_host_name(name):
+                raise UsageError(
+                    f"--allow-host {name!r} is no name of a host",
+                    hint="Give it without scheme, port and path: --allow-host gpu.example",
+                )
 
     @property
     def host_check(self) -> HostCheck | None:

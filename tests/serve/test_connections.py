@@ -5,7 +5,9 @@ import asyncio
 import anyio
 import pytest
 
+from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.serve import ServeConfig
 from agentrt.serve.connection import OneWrite, least_missed, most_connections
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
@@ -100,12 +102,23 @@ def test_foreign_hosts_and_origins_are_refused(headers, status, portal, own_serv
 
 
 def test_a_server_elsewhere_takes_every_name_unless_some_are_given():
-    from agentrt.serve import ApiKey, ServeConfig
+    from agentrt.serve import ApiKey
 
     keys = (ApiKey("one", "secret"),)
     assert ServeConfig("m", host="0.0.0.0", keys=keys).host_check is None
     assert ServeConfig("m", host="0.0.0.0", keys=keys, hosts=("A.example",)).host_check is not None
     assert ServeConfig("m").host_check is not None
+
+
+@pytest.mark.parametrize("name", ["", "http://a.example", "a.example:80", "a.example/x", " a"])
+def test_a_name_that_no_client_can_send_is_refused(name):
+    with pytest.raises(UsageError, match="is no name of a host"):
+        ServeConfig("m", hosts=("b.example", name))
+
+
+def test_names_and_addresses_of_hosts_are_taken():
+    hosts = ("A.example", "localhost", "10.0.0.1", "fe80::1")
+    assert ServeConfig("m", hosts=hosts).host_check is not None
 
 
 def test_tenants_without_keys_are_addresses_and_users():
