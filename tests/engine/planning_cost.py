@@ -50,6 +50,8 @@ class Idle:
             window_tokens=0,
             name="idle",
             report=None,
+            rope_threshold=None,
+            page_bytes=layout.page_bytes,
             kernels=TorchKernels(),
         )
         self.kv = KvCache(layout, config.kv_pages)
@@ -64,6 +66,7 @@ class Idle:
             max_sequences=config.max_running,
         )
         self.threads = None
+        self.expert_load = self.layer_states = self.kv_arrival = None
         self.pack_us: list[float] = []
 
     def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:
