@@ -33,7 +33,7 @@ def test_a_flag_names_the_format() -> None:
     assert with_formats(config, "", "int8").activations == "int8"
     with pytest.raises(UsageError, match="--activations 'int4' is no format") as caught:
         with_formats(config, "", "int4")
-    assert caught.value.hint == "give auto or int8"
+    assert caught.value.hint == "give auto, int8 or fp8"
 
 
 def test_the_file_names_the_format_beside_prices(tmp_path: Path) -> None:

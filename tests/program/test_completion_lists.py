@@ -7,7 +7,7 @@ import pytest
 
 from agentrt import Chat, Each, Gen, Node, TaggedText
 
-NODE = "cancel cancelled done error id kind label name site value"
+NODE = "cancel cancelled done error id kind label name site value within"
 OF_RUNTIME = "held_options scope work"
 GEN = "attempts ctx logprobs max_tokens meta output_ids partials scores stream text thinking"
 OF_GENERATIONS = "prompt replaced_prompt written"

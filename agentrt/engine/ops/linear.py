@@ -182,7 +182,7 @@ def _stacked(weights: Sequence[Tensor | QuantisedWeight], kernels: Kernels) -> T
     """`[E, N, W]` of E matrices `[N, W]`."""
     plain = [one for one in weights if isinstance(one, Tensor)]
     if len(plain) < len(weights):
-        raise InternalError(f"{kernels.name} kernels multiply no quantised weights")
+        raise InternalError(f"{kernels.name} kernels multiply by no quantised experts")
     return torch.stack(plain)
 
 
