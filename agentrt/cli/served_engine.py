@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.base.engine_selection import EngineSelection
-from agentrt.base.engines.engine_file import EMBEDDED, engine_file
+from agentrt.base.engines.engine_file import engine_file
+from agentrt.cli.embedded_engine import embedded_engine
 
 
 def served_engine(
@@ -34,8 +34,7 @@ def served_engine(
     Raises:
         UsageError: The file cannot be read, or a setting of it is malformed.
     """
-    selection = EngineSelection(EMBEDDED, model, device=cast(Any, device))
-    config = cast(EngineConfig, selection.settings(engine_file(environment), embedded.path()))
+    config = embedded_engine(engine_file(environment), device, model)
     given: dict[str, Any] = {"dtype": dtype, "threads": threads}
     config = replace(config, **{name: value for name, value in given.items() if value})
     return replace(config, kv_pages=-(-kv_tokens // config.page_tokens))

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from agentrt.base.config import Device, EngineConfig
+    from agentrt.base.config import EngineConfig
     from agentrt.base.engines.engine_file import EngineFile
     from agentrt.lab.tuning.candidates import SearchSpace
 
@@ -136,6 +136,7 @@ def tune(
 
     from agentrt import embedded
     from agentrt.base.engines.engine_file import engine_file
+    from agentrt.cli.embedded_engine import embedded_engine
     from agentrt.cli.eval import check_currencies, judge_config, scoring_function
     from agentrt.cli.evaluation import Evaluation
     from agentrt.cli.tuning import Tuning
@@ -145,7 +146,7 @@ def tune(
     from agentrt.lab.tuning.tuning_report import TuningReport
 
     file = engine_file(os.environ)
-    now = embedded_of(file, device)
+    now = embedded_engine(file, device)
     space = searched(lever or (), models, engine, file, now)
     found = read_suite(Path(suite), scoring_function, cases=cases, program=program)
     if limit:
@@ -177,23 +178,6 @@ def tune(
         nearest(results, rules) if standing.chosen is None else None,
     )
     return write_result(report, file, now, out, form)
-
-
-def embedded_of(file: EngineFile, device: str) -> EngineConfig:
-    """Settings of the embedded engine by `agentrt.toml`.
-
-    Raises:
-        UsageError: The device is unknown.
-    """
-    from agentrt import embedded
-    from agentrt.base.config import EngineConfig
-    from agentrt.base.engine_selection import EngineSelection
-    from agentrt.base.engines.engine_file import EMBEDDED
-
-    selection = EngineSelection(EMBEDDED, device=cast("Device", device))
-    found = selection.settings(file, embedded.path())
-    assert isinstance(found, EngineConfig)
-    return found
 
 
 def searched(
