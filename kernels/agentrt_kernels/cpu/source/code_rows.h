@@ -74,20 +74,33 @@ struct CodeRows {
   }
 };
 
+// The scale of integers up to `most`, and its inverse; what is no number, or has no end, makes the
+// scale no number, and with it all that is multiplied by it.
+struct RowScale {
+  float value;
+  f32 turn;
+
+  template <class T>
+  RowScale(const T *x, int count, float most) {
+    f32 size = all(0), faults = all(0);
+    for (int k = 0; k < count; k += LANES) {
+      f32 value = take(x + k, count - k);
+      size = largest(size, largest(value, -value));
+      faults += value * all(0);
+    }
+    float scale = top(size) / most;
+    turn = all(scale > 0 ? 1.0f / scale : 0.0f);
+    if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+    value = scale + sum(faults);
+  }
+};
+
 #if HAS_BYTE_DOT
 template <class T>
 static void take_row_of_halves(const CodeRows &how, const T *x, char *row) {
-  f32 most = all(0), faults = all(0);
-  for (int k = 0; k < how.inputs; k += LANES) {
-    f32 value = take(x + k, how.inputs - k);
-    most = largest(most, largest(value, -value));
-    faults += value * all(0);  // what is no number, or has no end, makes the whole row no number
-  }
-  float scale = top(most) / MOST_VALUE;
-  f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
-  if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+  RowScale scale(x, how.inputs, MOST_VALUE);
   for (int k = 0; k < how.padded; k += LANES) {
-    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * turn : all(0);
+    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * scale.turn : all(0);
     __m512i whole = _mm512_cvtps_epi32((__m512)value);
     __m512i high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
     __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 8));
@@ -111,8 +124,7 @@ static void take_row_of_halves(const CodeRows &how, const T *x, char *row) {
     int32_t high = (int32_t)both, low = (int32_t)(both >> 32);
     starts[g] = {-how.middle * high, -how.middle * low, 256.0f * (float)high + (float)low};
   }
-  scale += sum(faults);
-  memcpy(row + how.scale, &scale, sizeof(float));
+  memcpy(row + how.scale, &scale.value, sizeof(float));
 }
 
 template <class T>
@@ -120,18 +132,10 @@ static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
   BlockStart *start = (BlockStart *)(row + how.starts);
   for (int from = 0; from < how.padded; start++) {
     int past = how.block_end(from), there = std::min(past, how.inputs);
-    f32 most = all(0), faults = all(0);
-    for (int k = from; k < there; k += LANES) {
-      f32 value = take(x + k, there - k);
-      most = largest(most, largest(value, -value));
-      faults += value * all(0);
-    }
-    float scale = top(most) / 127.0f;
-    f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
-    if (!(turn[0] <= 3.0e38f)) turn = all(0);
+    RowScale scale(x + from, there - from, 127.0f);
     __m512i sums = _mm512_setzero_si512();
     for (int k = from; k < past; k += LANES) {
-      f32 value = k < there ? take(x + k, there - k) * turn : all(0);
+      f32 value = k < there ? take(x + k, there - k) * scale.turn : all(0);
       __m512i whole = _mm512_cvtps_epi32((__m512)value);
       sums = _mm512_add_epi32(sums, whole);
       __m128i narrow = _mm512_cvtepi32_epi8(whole);
@@ -141,7 +145,7 @@ static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
         _mm_storel_epi64((__m128i *)(row + k), narrow);
     }
     int32_t whole_sum = _mm512_reduce_add_epi32(sums);
-    *start = {-how.middle * whole_sum, scale + sum(faults), (float)whole_sum};
+    *start = {-how.middle * whole_sum, scale.value, (float)whole_sum};
     from = past;
   }
 }
@@ -150,17 +154,9 @@ static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
 #if HAS_WORD_DOT
 template <class T>
 static void take_row_of_words(const CodeRows &how, const T *x, char *row) {
-  f32 most = all(0), faults = all(0);
-  for (int k = 0; k < how.inputs; k += LANES) {
-    f32 value = take(x + k, how.inputs - k);
-    most = largest(most, largest(value, -value));
-    faults += value * all(0);  // what is no number, or has no end, makes the whole row no number
-  }
-  float scale = top(most) / MOST_VALUE;
-  f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
-  if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+  RowScale scale(x, how.inputs, MOST_VALUE);
   for (int k = 0; k < how.padded; k += LANES) {
-    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * turn : all(0);
+    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * scale.turn : all(0);
     __m256 part[2];
     memcpy(part, &value, sizeof value);
     __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(part[0]), _mm256_cvtps_epi32(part[1]));
@@ -173,8 +169,7 @@ static void take_row_of_words(const CodeRows &how, const T *x, char *row) {
     for (int past = how.block_end(k); k < past; k++) sum += ((const int16_t *)row)[k];
     *start = {-how.middle * sum, 1.0f, (float)sum};
   }
-  scale += sum(faults);
-  memcpy(row + how.scale, &scale, sizeof(float));
+  memcpy(row + how.scale, &scale.value, sizeof(float));
 }
 #endif
 
