@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.cli.suite_flags import Cases, Concurrency, Resume, Seed
 
 if TYPE_CHECKING:
     from agentrt.lab.evaluation.engine_choice import EvaluationConfig
@@ -36,10 +37,7 @@ def evaluate(
             "baseline.",
         ),
     ] = "embedded",
-    cases: Annotated[
-        Path | None,
-        typer.Option("--cases", metavar="FILE", help="Cases in place of those of the suite."),
-    ] = None,
+    cases: Cases = None,
     limit: Annotated[
         int,
         typer.Option(
@@ -63,12 +61,8 @@ def evaluate(
             help="Configuration of the judges, in place of the suite's.",
         ),
     ] = "",
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", metavar="N", min=1, help="Cases at once.")
-    ] = 4,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of sampling and of intervals.")
-    ] = 0,
+    concurrency: Concurrency = 4,
+    seed: Seed = 0,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,10 +72,7 @@ def evaluate(
             "Exit code 6.",
         ),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="FILE", help="Keep results there, and go on with them."),
-    ] = None,
+    resume: Resume = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write figures and results.")
     ] = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.cli.suite_flags import Cases, Concurrency, Resume, Seed
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -69,10 +70,7 @@ def tune(
     objective: Annotated[
         str, typer.Option("--objective", metavar="p50|p95|cost", help="What is to be lowest.")
     ] = "p50",
-    cases: Annotated[
-        Path | None,
-        typer.Option("--cases", metavar="FILE", help="Cases in place of those of the suite."),
-    ] = None,
+    cases: Cases = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=0, help="Only the first N cases; 0 is all.")
     ] = 0,
@@ -88,12 +86,8 @@ def tune(
             "--judge", metavar="CONFIG", help="Configuration of the judges, not the suite's."
         ),
     ] = "",
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", metavar="N", min=1, help="Cases at once.")
-    ] = 1,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of sampling and of intervals.")
-    ] = 0,
+    concurrency: Concurrency = 1,
+    seed: Seed = 0,
     budget: Annotated[
         str | None,
         typer.Option("--budget", metavar="TIME", help="Wall time of the search, as 10m."),
@@ -102,10 +96,7 @@ def tune(
         int | None,
         typer.Option("--max-runs", metavar="N", min=1, help="Most runs of a case in all."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="FILE", help="Keep results there, and go on with them."),
-    ] = None,
+    resume: Resume = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The file that is written.")
     ] = Path("agentrt.toml"),
