@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.build import compiled
-from agentrt_kernels.cpu.processor import native_target, runnable_levels
+from agentrt_kernels.cpu.processor import SLOW_BF16_DOT, native_target, runnable_levels
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -66,5 +68,17 @@ def level_library(request, tmp_path_factory):
     """The library for each lesser processor that this one can stand for, or a skip."""
     try:
         return c.Native(compiled(request.param, tmp_path_factory.mktemp("libraries")))
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def other_dot(tmp_path_factory):
+    """The library with dot products of bf16 if that of this processor has none, else without."""
+    target = native_target()
+    flags = {*target.flags} ^ {SLOW_BF16_DOT}
+    try:
+        other = replace(target, flags=tuple(sorted(flags)))
+        return c.Native(compiled(other, tmp_path_factory.mktemp("libraries")))
     except KernelsUnavailable as error:
         pytest.skip(str(error))

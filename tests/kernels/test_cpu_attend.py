@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.kv_codes import encode_heads
 from agentrt_kernels.reference import Reference
 
@@ -94,6 +95,10 @@ def check(kernels, case, seed):
 
 def test_every_row_sees_its_pages_as_the_reference_says(kernels):
     check(kernels)
+
+
+def test_every_row_sees_its_pages_by_either_product(other_dot):
+    check(CpuKernels(1, other_dot))
 
 
 @pytest.mark.parametrize("window", [None, 40, 700])

@@ -70,9 +70,11 @@ def test_two_at_once_compile_once(cache, compiler):
 
 
 def test_another_processor_makes_another_library(cache):
-    native = build.fingerprint(Target("native", "-march=native", "sse2"))
-    assert build.fingerprint(Target("native", "-march=native", "sse2 avx")) != native
-    assert build.fingerprint(Target("native", "-mcpu=native", "sse2")) != native
+    native = build.fingerprint(Target("native", ("-march=native",), "sse2"))
+    assert build.fingerprint(Target("native", ("-march=native",), "sse2 avx")) != native
+    assert build.fingerprint(Target("native", ("-mcpu=native",), "sse2")) != native
+    slow = Target("native", ("-march=native", processor.SLOW_BF16_DOT), "sse2")
+    assert build.fingerprint(slow) != native
     assert build.fingerprint(level_target("x86-64-v3")) != native
 
 
@@ -96,7 +98,7 @@ def test_a_level_that_the_processor_runs_serves_without_a_compiler(
 ):
     image = tmp_path / "image"
     made = {level: build.compiled(level_target(level), image) for level in processor.LEVELS}
-    native = Target("native", "-march=native", " ".join(processor.LEVELS["x86-64-v3"]))
+    native = Target("native", ("-march=native",), " ".join(processor.LEVELS["x86-64-v3"]))
     monkeypatch.setenv("AGENTRT_KERNELS", str(image))
     with monkeypatch.context() as bare:
         bare.setenv("CXX", "no-such-compiler")

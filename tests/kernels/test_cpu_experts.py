@@ -125,6 +125,10 @@ def test_processors_without_dot_products_compute_the_same(level_library):
     check_experts(level_library)
 
 
+def test_experts_compute_the_same_by_either_product(other_dot):
+    check_experts(other_dot)
+
+
 @pytest.mark.parametrize("bits", [0, 8])
 def test_many_rows_of_one_expert_are_all_computed(bits, kernels):
     """More than a band of rows that pass a panel together."""

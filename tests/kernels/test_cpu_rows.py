@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from agentrt_kernels.contract import GELU_TANH, SILU, Activation, HeadNorms
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.kv_codes import SCALE_DTYPE
 from agentrt_kernels.reference import Reference
 
@@ -178,6 +179,10 @@ def check_linear(kernels, rows, inputs, outputs, bias, dtype):
 
 def test_a_packed_linear_is_a_linear(kernels):
     check_linear(kernels)
+
+
+def test_a_packed_linear_is_one_by_either_product(other_dot):
+    check_linear(CpuKernels(1, other_dot))
 
 
 def test_a_weight_that_cannot_be_packed_is_refused(kernels):

@@ -80,7 +80,7 @@ def compiled(target: Target, root: Path, *, anew: bool = False) -> Path:
         _private_folder(path.parent)
         with _locked(path.parent / "lock"):
             if anew or not path.is_file():  # another process may have been quicker
-                compile_library(compiler, (*_FLAGS, target.flag), path)
+                compile_library(compiler, (*_FLAGS, *target.flags), path)
     except OSError as error:
         raise KernelsUnavailable(f"the native kernels cannot be cached: {error}") from error
     _check_owner(path)
@@ -150,7 +150,7 @@ def fingerprint(target: Target) -> str:
     for source in sorted(SOURCES.iterdir()):
         if source.suffix in (".h", ".cpp"):
             seen.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    for part in (*_FLAGS, target.flag, platform.system(), platform.machine(), target.features):
+    for part in (*_FLAGS, *target.flags, platform.system(), platform.machine(), target.features):
         seen.update(part.encode() + b"\0")
     return seen.hexdigest()
 

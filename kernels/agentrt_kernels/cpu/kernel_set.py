@@ -32,6 +32,7 @@ class CpuKernels:
 
     Args:
         threads: Number of threads; 0 takes torch's.
+        native: The library; None is that of the processor at hand.
 
     Raises:
         KernelsUnavailable: The library cannot be compiled or loaded; the message says why.
@@ -39,8 +40,8 @@ class CpuKernels:
 
     name = "cpu"
 
-    def __init__(self, threads: int = 0) -> None:
-        self._native = c.native()
+    def __init__(self, threads: int = 0, native: c.Native | None = None) -> None:
+        self._native = native or c.native()
         self._norm, self._gate, self._rope = c.NormCall(), c.GateCall(), c.RopeCall()
         self._attention, self._sample = c.AttentionCall(), c.SampleCall()
         self.use_threads(threads or torch.get_num_threads())

@@ -18,33 +18,40 @@ class Target:
 
     Attributes:
         name: "native", or a level.
-        flag: Flag of the compiler.
-        features: Features that distinguish processors under one flag; a level's own name.
+        flags: Flags of the compiler.
+        features: Features that distinguish processors under the same flags; a level's own name.
     """
 
     name: str
-    flag: str
+    flags: tuple[str, ...]
     features: str
+
+
+SLOW_BF16_DOT = "-DSLOW_BF16_DOT"
+"""Flag for processors whose dot product of bf16 pairs takes longer than two products in fp32."""
 
 
 def native_target() -> Target:
     """The processor at hand, with all that it has."""
     on_x86 = platform.machine() in ("x86_64", "i686", "AMD64")
-    return Target(NATIVE, "-march=native" if on_x86 else "-mcpu=native", processor_features())
+    flags = ["-march=native" if on_x86 else "-mcpu=native"]
+    if _cpuinfo("vendor_id") == "GenuineIntel":
+        flags.append(SLOW_BF16_DOT)
+    return Target(NATIVE, tuple(flags), processor_features())
 
 
 def level_target(name: str) -> Target:
     """A level by its name.
 
     Example:
-        >>> level_target("x86-64-v3").flag
-        '-march=x86-64-v3'
+        >>> level_target("x86-64-v3").flags
+        ('-march=x86-64-v3',)
 
     Raises:
         KeyError: There is no such level.
     """
     LEVELS[name]
-    return Target(name, f"-march={name}", name)
+    return Target(name, (f"-march={name}",), name)
 
 
 def runnable_levels(features: str) -> tuple[Target, ...]:
@@ -60,11 +67,17 @@ def runnable_levels(features: str) -> tuple[Target, ...]:
 
 def processor_features() -> str:
     """Features of the processor as the system lists them: a home may be shared by machines."""
+    return _cpuinfo("flags", "Features") or platform.processor()
+
+
+def _cpuinfo(*names: str) -> str:
+    """What the system says of the first processor under one of `names`, or nothing."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                if line.startswith(("flags", "Features")):
-                    return line.partition(":")[2].strip()
+                name, _, value = line.partition(":")
+                if name.strip() in names:
+                    return value.strip()
     except OSError:
         pass
-    return platform.processor()
+    return ""

@@ -180,7 +180,7 @@ struct Walk {
   float most[QUERIES], total[QUERIES][LANES];  // the score that weights are taken against, their sum
   std::vector<float> memory;
   float *out;      // [QUERIES][padded]
-  uint32_t *query;  // [QUERIES][dim] fp32, or pairs of bf16
+  uint32_t *query;  // [QUERIES][dim] fp32, or pairs of bf16 where dot products of them are quick
   uint32_t *keys;   // [dim][TILE] fp32, or pairs of bf16 [dim / 2][TILE]
   uint32_t *values;  // [TILE][padded] fp32, or pairs [TILE / 2][padded]
   float *scores;    // [QUERY_STEP][TILE]
@@ -205,6 +205,12 @@ struct Walk {
 template <class T>
 constexpr bool pairs_of() {
   return HAS_BF16_DOT && sizeof(T) == 2;
+}
+
+// Whether pairs meet what is fp32: queries and weights, value by value.
+template <class T>
+constexpr bool meets_floats() {
+  return pairs_of<T>() && !QUICK_BF16_DOT;
 }
 
 template <class S>
@@ -374,11 +380,42 @@ static void lay_values(Walk &walk, int64_t head, int tokens) {
   }
 }
 
+// Sums of N rows of `left` [.., stride], each value by C registers of what a step of `right` has:
+// pairs of bf16, by pairs or by two fp32, or fp32.
+template <class T, int N, int C>
+INLINE void add_products(f32 sums[N][C], const uint32_t *left, size_t stride, const uint32_t *right,
+                         size_t step_words, int steps) {
+  for (int step = 0; step < steps; step++) {
+    u32 value[C];
+    f32 one[C], two[C];
+    UNROLL
+    for (int c = 0; c < C; c++) {
+      value[c] = load_bits(right + (size_t)step * step_words + c * LANES);
+      one[c] = first_of(value[c]);
+      two[c] = second_of(value[c]);
+    }
+    UNROLL
+    for (int n = 0; n < N; n++) {
+      const uint32_t *row = left + n * stride;
+      if (meets_floats<T>()) {
+        f32 first = (f32)all_bits(row[2 * step]), second = (f32)all_bits(row[2 * step + 1]);
+        UNROLL
+        for (int c = 0; c < C; c++) sums[n][c] = sums[n][c] + first * one[c] + second * two[c];
+      } else {
+        u32 word = all_bits(row[step]);
+        UNROLL
+        for (int c = 0; c < C; c++)
+          sums[n][c] = pairs_of<T>() ? dot(sums[n][c], value[c], word)
+                                     : sums[n][c] + (f32)value[c] * (f32)word;
+      }
+    }
+  }
+}
+
 // Products of N queries with C registers of keys.
 template <class T, int N, int C>
 INLINE void multiply_keys(Walk &walk, int first, int column) {
-  constexpr bool PAIRS = pairs_of<T>();
-  int words = PAIRS ? walk.dim / 2 : walk.dim;
+  int words = pairs_of<T>() ? walk.dim / 2 : walk.dim;
   const uint32_t *query = walk.query + (size_t)first * walk.padded;
   const uint32_t *keys = walk.keys + column * LANES;
   f32 sums[N][C];
@@ -386,22 +423,7 @@ INLINE void multiply_keys(Walk &walk, int first, int column) {
   for (int n = 0; n < N; n++)
     UNROLL
     for (int c = 0; c < C; c++) sums[n][c] = all(0);
-  for (int word = 0; word < words; word++) {
-    u32 key[C];
-    UNROLL
-    for (int c = 0; c < C; c++) key[c] = load_bits(keys + (size_t)word * TILE + c * LANES);
-    UNROLL
-    for (int n = 0; n < N; n++) {
-      u32 value = all_bits(query[(size_t)n * walk.padded + word]);
-      UNROLL
-      for (int c = 0; c < C; c++) {
-        if (PAIRS)
-          sums[n][c] = dot(sums[n][c], key[c], value);
-        else
-          sums[n][c] += (f32)key[c] * (f32)value;
-      }
-    }
-  }
+  add_products<T, N, C>(sums, query, walk.padded, keys, TILE, words);
   UNROLL
   for (int n = 0; n < N; n++)
     UNROLL
@@ -449,7 +471,7 @@ INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Sco
     f32 weight = power_of_two<PAIRS>(s[c] - against);
     total += weight;
     if (are_codes<S>()) weight *= load(walk.value_scales + c * LANES);
-    if (PAIRS)
+    if (PAIRS && !meets_floats<T>())
       store((bf16 *)scores + c * LANES, weight);
     else
       store(scores + c * LANES, weight);
@@ -471,31 +493,13 @@ INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, i
 
 template <class T, int N, int C>
 INLINE void weigh_slice(Walk &walk, int first, int steps, int d) {
-  constexpr bool PAIRS = pairs_of<T>();
-  const uint32_t *weights = (const uint32_t *)walk.scores;
   f32 sums[N][C];
   UNROLL
   for (int n = 0; n < N; n++)
     UNROLL
     for (int c = 0; c < C; c++)
       sums[n][c] = load(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES);
-  for (int step = 0; step < steps; step++) {
-    u32 value[C];
-    UNROLL
-    for (int c = 0; c < C; c++)
-      value[c] = load_bits(walk.values + (size_t)step * walk.padded + d + c * LANES);
-    UNROLL
-    for (int n = 0; n < N; n++) {
-      u32 weight = all_bits(weights[n * TILE + step]);
-      UNROLL
-      for (int c = 0; c < C; c++) {
-        if (PAIRS)
-          sums[n][c] = dot(sums[n][c], value[c], weight);
-        else
-          sums[n][c] += (f32)value[c] * (f32)weight;
-      }
-    }
-  }
+  add_products<T, N, C>(sums, (const uint32_t *)walk.scores, TILE, walk.values + d, walk.padded, steps);
   UNROLL
   for (int n = 0; n < N; n++)
     UNROLL
@@ -556,7 +560,7 @@ INLINE void take_query(Walk &walk, int n, const T *from, int low, int past) {
   walk.low[n] = low;
   walk.past[n] = past;
   uint32_t *to = walk.query + (size_t)n * walk.padded;
-  if (pairs_of<T>()) {
+  if (pairs_of<T>() && !meets_floats<T>()) {
     memcpy(to, from, walk.dim * sizeof(T));
   } else {
     for (int d = 0; d < walk.dim; d++) ((float *)to)[d] = widen(from[d]);

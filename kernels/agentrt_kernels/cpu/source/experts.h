@@ -105,11 +105,16 @@ static void apply_expert_linears(Worker &me, const Linear *linears, const std::v
     return;
   }
   int inputs = first.inputs;
-  if (gathered != nullptr)
-    me.share(rows, [&](int row) {
-      memcpy(gathered + (int64_t)row * inputs, row_of(row), inputs * sizeof(T));
-    });
-  const T *x = gathered != nullptr ? gathered : row_of(0);  // or they lie in order already
+  const PlainValue<T> *x;
+  if constexpr (std::is_same_v<T, PlainValue<T>>) {
+    if (gathered != nullptr)
+      me.share(rows, [&](int row) {
+        memcpy(gathered + (int64_t)row * inputs, row_of(row), inputs * sizeof(T));
+      });
+    x = gathered != nullptr ? gathered : row_of(0);  // or they lie in order already
+  } else {
+    x = widened_rows<T>(me, rows, inputs, row_of);
+  }
   share([&](const Linear &linear, const ExpertBand &band, int panel) {
     rows_by_panel<T, Out>(linear, x + (int64_t)band.first * inputs, inputs, band.rows, panel,
                           out + band.first * out_stride, out_stride);

@@ -1,9 +1,12 @@
 // x @ weight.T with the weight packed so that it is read once, from its beginning to its end.
 //
 // A panel is 32 columns of the result. fp32: [panel][K][32]; bf16: [panel][K / 2][32][2], two
-// neighbours of K side by side, as the dot product of pairs takes them (without it a shift and a
-// mask make them fp32). Columns past the last are zero.
+// neighbours of K side by side, as the dot product of pairs takes them. Where that is slow or missing a
+// shift and a mask make them fp32, and rows are made fp32 before. Columns past the last are zero.
 #pragma once
+#include <type_traits>
+#include <vector>
+
 #include "team.h"
 #include "vector.h"
 
@@ -85,24 +88,36 @@ static __attribute__((noinline)) void multiply(const float *x, int64_t stride, c
     for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
 }
 
-template <int ROWS>
-static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, const bf16 *panel,
+// The same of pairs, by dot products, or in fp32 for rows that are.
+template <int ROWS, class Row>
+static __attribute__((noinline)) void multiply(const Row *x, int64_t stride, const bf16 *panel,
                                                int inputs, int64_t ahead, float *out) {
   f32 sums[ROWS][WIDE] = {};
   for (int k = 0; k < inputs; k += 2) {
     u32 w[WIDE];
+    f32 even[WIDE], odd[WIDE];
     UNROLL
     for (int v = 0; v < WIDE; v++) {
-      w[v] = load_bits(panel + (size_t)k * PANEL + v * 2 * LANES);
-      __builtin_prefetch((const char *)(panel + (size_t)k * PANEL + v * 2 * LANES) + ahead, 0, 2);
+      const bf16 *from = panel + (size_t)k * PANEL + v * 2 * LANES;
+      w[v] = load_bits(from);
+      __builtin_prefetch((const char *)from + ahead, 0, 2);
+      even[v] = first_of(w[v]);
+      odd[v] = second_of(w[v]);
     }
     UNROLL
     for (int row = 0; row < ROWS; row++) {
-      uint32_t pair;
-      memcpy(&pair, x + row * stride + k, 4);
-      u32 value = all_bits(pair);
-      UNROLL
-      for (int v = 0; v < WIDE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
+      const Row *here = x + row * stride + k;
+      if constexpr (std::is_same_v<Row, float>) {
+        f32 one = all(here[0]), two = all(here[1]);
+        UNROLL
+        for (int v = 0; v < WIDE; v++) sums[row][v] = sums[row][v] + one * even[v] + two * odd[v];
+      } else {
+        uint32_t pair;
+        memcpy(&pair, here, 4);
+        u32 value = all_bits(pair);
+        UNROLL
+        for (int v = 0; v < WIDE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
+      }
     }
   }
   UNROLL
@@ -111,8 +126,8 @@ static __attribute__((noinline)) void multiply(const bf16 *x, int64_t stride, co
     for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
 }
 
-template <class T>
-static void multiply_rows(int rows, const T *x, int64_t stride, const T *panel, int inputs,
+template <class T, class Row>
+static void multiply_rows(int rows, const Row *x, int64_t stride, const T *panel, int inputs,
                           int64_t ahead, float *out) {
 #define ROWS_ARE(N) \
   case N: return multiply<N>(x, stride, panel, inputs, ahead, out);
@@ -172,11 +187,15 @@ struct NoAddend {
   void operator()(int, int, int, float *) const {}
 };
 
+// A value of a row as a plain weight of type T takes it.
+template <class T>
+using PlainValue = std::conditional_t<QUICK_BF16_DOT, T, float>;
+
 // All rows, in blocks that differ by one row at most, times one panel. `add` changes the sums of
 // some rows, given the first of them, their number and the panel.
 template <class T, class Out, class Add = NoAddend>
-static void rows_by_panel(const Linear &linear, const T *x, int64_t x_stride, int rows, int panel,
-                          Out *out, int64_t out_stride, Add add = Add{}) {
+static void rows_by_panel(const Linear &linear, const PlainValue<T> *x, int64_t x_stride, int rows,
+                          int panel, Out *out, int64_t out_stride, Add add = Add{}) {
   alignas(64) float sums[MOST_ROWS * PANEL];
   size_t values = panel_values<T>(linear.inputs);
   const T *weight = (const T *)linear.weight + panel * values;
@@ -217,13 +236,53 @@ static void share_panels(Worker &me, const Linear &linear, int rows, Work work) 
   });
 }
 
+// Rows in fp32, one behind the other, where `row_of` gives their values, for the whole team. Few are
+// taken by every thread for itself, which costs less than to meet.
+template <class T, class RowOf>
+static const float *widened_rows(Worker &me, int rows, int inputs, RowOf row_of) {
+  constexpr int FEW_ROWS = 16;
+  static thread_local std::vector<float> mine;
+  bool alone = me.team->threads == 1 || rows <= FEW_ROWS;
+  size_t values = (size_t)rows * inputs;
+  float *to;
+  if (alone) {
+    if (mine.size() < values) mine.resize(values);
+    to = mine.data();
+  } else {
+    std::vector<char> &room = me.team->room;
+    me.once([&] {
+      if (room.size() < values * sizeof(float)) room.resize(values * sizeof(float));
+    });
+    to = (float *)room.data();
+  }
+  auto work = [&](int row) {
+    const T *from = row_of(row);
+    for (int k = 0; k < inputs; k += LANES)
+      put(to + (int64_t)row * inputs + k, take(from + k, inputs - k), inputs - k);
+  };
+  if (alone)
+    for (int row = 0; row < rows; row++) work(row);
+  else
+    me.share(rows, work);
+  return to;
+}
+
 // One linear of a plain weight by the whole team.
 template <class T, class Out, class Add>
 static void apply_plain(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
                         Out *out, int64_t out_stride, Add add) {
+  const PlainValue<T> *taken;
+  int64_t stride;
+  if constexpr (std::is_same_v<T, PlainValue<T>>) {
+    taken = x;
+    stride = x_stride;
+  } else {
+    taken = widened_rows<T>(me, rows, linear.inputs, [&](int row) { return x + row * x_stride; });
+    stride = linear.inputs;
+  }
   share_panels(me, linear, rows, [&](int at, int count, int panel) {
     auto here = [&](int first, int some, int which, float *sums) { add(at + first, some, which, sums); };
-    rows_by_panel<T, Out>(linear, x + at * x_stride, x_stride, count, panel, out + at * out_stride,
+    rows_by_panel<T, Out>(linear, taken + at * stride, stride, count, panel, out + at * out_stride,
                           out_stride, here);
   });
 }
