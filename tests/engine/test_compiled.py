@@ -25,21 +25,15 @@ from agentrt.engine.models.compiled.manifest import (
 )
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.loader import load_model
-from agentrt.engine.models.native.self_check import network_logits
 from agentrt.engine.models.report import model_report
 from agentrt.engine.ops.cpu_threads import ThreadChoice, choose_threads
 from agentrt.engine.runner.model_compiler import compile_model
-from agentrt.prompt import Codec
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from tests.engine.gguf_models import greedy_ids, write_model
+from tests.engine.compiled_models import config_of, edit, logits_of, refusal, same
+from tests.engine.gguf_models import write_model
 from tests.engine.published_formats import written
 from tests.engine.quantised_gguf import quantised_model
 
-PROMPTS = (
-    [(3 * at) % 250 for at in range(40)],
-    [7, 7, 9],
-    [(5 * at + 1) % 250 for at in range(19)],
-)
 FORMATS: dict[str, dict[str, Any]] = {
     "float32": {},
     "bf16": {"dtype": "bfloat16"},
@@ -50,15 +44,6 @@ FORMATS: dict[str, dict[str, Any]] = {
 DENSE = ("qwen2", "qwen3", "gemma2", "gemma3_text", "granite", "phi3", "smollm3")
 
 pytestmark = pytest.mark.usefixtures("native_kernels")
-
-
-def config_of(path, **settings):
-    return EngineConfig(path, self_check="never", **settings)
-
-
-def logits_of(config):
-    model = load_model(config)
-    return network_logits(model.network, model.layout, model.heads, model.logits_size), model
 
 
 @pytest.fixture
@@ -72,40 +57,6 @@ def source(engine, tmp_path):
 def compiled(source, tmp_path):
     compile_model(config_of(source, weights="int4"), tmp_path / "compiled")
     return tmp_path / "compiled"
-
-
-def edit(path, **changes):
-    file = path / MANIFEST
-    found = json.loads(file.read_text())
-    for place, value in changes.items():
-        part = found["target"] if place in found["target"] else found
-        part[place] = value
-    file.write_text(json.dumps(found))
-
-
-def refusal(path, kind=ModelInvalid, **settings):
-    with pytest.raises(kind) as caught:
-        load_model(EngineConfig(path, **settings))
-    assert str(path) in caught.value.message
-    assert caught.value.hint
-    return caught.value
-
-
-def same(source, target, engine, **settings):
-    """Whether both give the same logits and tokens, and neither keeps more than the other."""
-    compile_model(config_of(source, **settings), target)
-    expected, model = logits_of(config_of(source, **settings))
-    found, again = logits_of(EngineConfig(target))
-    assert torch.equal(found, expected)
-    assert again.network.quantised_bytes == model.network.quantised_bytes
-    assert (again.parameters, again.window_tokens) == (model.parameters, model.window_tokens)
-    assert (again.layout.dtype, again.report.linear) == (model.layout.dtype, model.report.linear)
-    served = greedy_ids(source, engine, PROMPTS, 12, self_check="never", **settings)
-    assert greedy_ids(target, engine, PROMPTS, 12) == served
-    ours, theirs = Codec.load(target), Codec.load(source)
-    assert ours.fingerprint == theirs.fingerprint
-    assert ours.vocab.fingerprint == theirs.vocab.fingerprint  # ids that end an output among it
-    assert ours.window_tokens == theirs.window_tokens
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -320,11 +271,14 @@ def test_only_a_compiled_directory_is_replaced(source, compiled, tmp_path):
 def test_what_cannot_be_compiled_is_said(engine, compiled, tmp_path):
     with pytest.raises(ModelInvalid, match="is compiled already"):
         compile_model(config_of(compiled), tmp_path / "twice")
-    engine.save_model("mixtral", tmp_path / "experts")
-    with pytest.raises(EngineUnavailable, match="cannot be compiled: it has experts"):
-        compile_model(config_of(tmp_path / "experts"), tmp_path / "x")
+    engine.save_model("mixtral", tmp_path / "odd", intermediate_size=47)
+    with pytest.raises(EngineUnavailable, match=r"torch multiplies by layers\.0.experts, as the"):
+        compile_model(config_of(tmp_path / "odd", dtype="bfloat16"), tmp_path / "x")
     with pytest.raises(EngineUnavailable, match="cannot be compiled: its kernels are torch"):
-        compile_model(config_of(tmp_path / "experts", kernels="torch"), tmp_path / "x")
+        compile_model(config_of(tmp_path / "odd", kernels="torch"), tmp_path / "x")
+    engine.save_model("gpt2", tmp_path / "gpt2")
+    with pytest.raises(EngineUnavailable, match="cannot be compiled: transformers computes it"):
+        compile_model(config_of(tmp_path / "gpt2"), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 

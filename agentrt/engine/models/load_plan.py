@@ -31,7 +31,6 @@ from agentrt.engine.models.native.routing import Routing
 from agentrt.engine.models.native.routing_choice import routing_of
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.stack_weights import fits_stack
 from agentrt.engine.models.native.weights import shape_mismatch
 from agentrt.engine.models.quantisation import Quantisation, quantisation_of
 from agentrt.engine.ops.kernel_set import ChosenKernels, choose_kernels
@@ -167,10 +166,10 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
 
 
 def _check_compiled(plan: LoadPlan) -> None:
-    """Refuse packed weights where the native call does not compute.
+    """Refuse packed weights where the native kernels do not compute.
 
     Raises:
-        EngineUnavailable: The kernels are others, or the config is not that of such a decoder.
+        EngineUnavailable: The kernels are others, or the config is not that of a known decoder.
     """
     if plan.compiled is None:
         return
@@ -178,8 +177,8 @@ def _check_compiled(plan: LoadPlan) -> None:
     fault = None
     if not isinstance(kernels.kernels, CpuKernels):
         fault = f"these are {kernels.kernels.name}: {kernels.reason}"
-    elif not isinstance(shape, DecoderShape) or not fits_stack(shape):
-        fault = "its config.json is not that of a dense decoder"
+    elif not isinstance(shape, DecoderShape):
+        fault = f"its config.json is that of another model: {shape.reason}"
     if fault is not None:
         raise EngineUnavailable(
             f"{plan.config.model_path} is compiled for the cpu kernels: {fault}",

@@ -17,8 +17,10 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
+from agentrt.engine.models.compiled.layer_files import read_layers
 from agentrt.engine.models.compiled.manifest import CompiledModel
 from agentrt.engine.models.compiled.stack_files import read_stack
+from agentrt.engine.models.compiled.weight_files import WeightReader
 from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, declined_plan, differs, plan_load
 from agentrt.engine.models.lora.adapter import read_adapter
@@ -35,6 +37,7 @@ from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stack_network import StackNetwork
+from agentrt.engine.models.native.stack_weights import fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.report import ModelReport, report_of
 from agentrt_kernels.contract import Kernels
@@ -172,8 +175,11 @@ def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
     if plan.compiled is not None:
         assert isinstance(kernels, CpuKernels), "the plan refuses other kernels"
         row_bits = 8 if config.activations == "int8" else 16
-        stored = read_stack(kernels, shape, plan.compiled, dtype, row_bits)
-        return StackNetwork(shape, stored, kernels)
+        reader = WeightReader(kernels, plan.compiled, dtype, row_bits)
+        count = plan.compiled.parameters
+        if fits_stack(shape):
+            return StackNetwork(shape, read_stack(shape, reader, count), kernels)
+        return TorchNetwork(shape, read_layers(kernels, shape, reader, count), kernels)
     if config.random_weights:
         weights = random_weights(shape, config.seed, dtype, device, plan.quantisation)
     else:

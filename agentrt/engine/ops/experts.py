@@ -135,13 +135,17 @@ class SortedExperts:
 
 
 class NativeExperts:
-    """Experts in one native call, which sorts and sums by itself."""
+    """Experts in one native call, which sorts and sums by itself.
+
+    Attributes:
+        packed: The experts.
+    """
 
     needs_rows = False
 
     def __init__(self, packed: PackedExperts) -> None:
-        self._packed = packed
+        self.packed = packed
 
     def apply(self, x: Tensor, routes: Routes, rows: ExpertRows | None, out: Tensor) -> None:
         """See `RoutedExperts`."""
-        self._packed.apply(x, routes.chosen, routes.shares.float(), out)
+        self.packed.apply(x, routes.chosen, routes.shares.float(), out)

@@ -21,6 +21,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, InternalError, ModelInvalid, UsageError
 from agentrt.engine.models.compiled.codec_files import write_codec_files
 from agentrt.engine.models.compiled.freshness import source_facts, this_target
+from agentrt.engine.models.compiled.layer_files import write_layers
 from agentrt.engine.models.compiled.manifest import (
     CompiledModel,
     CompiledSettings,
@@ -97,7 +98,13 @@ def compile_model(
     with _draft(out) as draft:
         on_progress("packing its weights")
         weights = read_weights(shape, config.model_path, plan.dtype, plan.device, plan.quantisation)
-        forms, embedding = write_stack(kernels, shape, stack_weights(shape, weights), draft)
+        if fits_stack(shape):
+            writer = write_stack(kernels, shape, stack_weights(shape, weights), draft)
+        else:
+            try:
+                writer = write_layers(shape, weights, plan.linear_backend, draft)
+            except ValueError as error:
+                raise _uncompilable(plan, str(error)) from error
         write_codec_files(config.model_path, draft)
         model = CompiledModel(
             path=out.resolve(),
@@ -115,8 +122,8 @@ def compile_model(
             check_state=state,
             check_reason=reason,
             parameters=parameters,
-            matrices=forms,
-            embedding=embedding,
+            matrices=writer.forms,
+            embedding=writer.embedding,
             files={},
         )
         write_manifest(model, draft)
@@ -146,9 +153,6 @@ def _compilable(plan: LoadPlan) -> tuple[DecoderShape, CpuKernels]:
         raise _uncompilable(plan, f"transformers computes it: {shape.reason}")
     if not isinstance(kernels, CpuKernels):
         raise _uncompilable(plan, f"its kernels are {kernels.name}: {plan.kernels.reason}")
-    if not fits_stack(shape):
-        what = "has experts" if shape.experts is not None else "norms all heads together"
-        raise _uncompilable(plan, f"it {what}, which the one native call does not compute")
     return shape, kernels
 
 

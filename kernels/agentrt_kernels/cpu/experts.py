@@ -6,7 +6,7 @@ Letters of the shapes: T tokens, A experts of a token, E experts, W hidden width
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ctypes import addressof
 from dataclasses import dataclass
 
@@ -14,7 +14,15 @@ from torch import Tensor
 
 from agentrt_kernels.contract import Activation
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import KINDS, After, Allocate, Arena, PackedLinear, pack
+from agentrt_kernels.cpu.linear import (
+    KINDS,
+    After,
+    Allocate,
+    Arena,
+    NativeLinear,
+    PackedLinear,
+    pack,
+)
 from agentrt_kernels.cpu.operands import set_activation
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.quantised_weight import QuantisedWeight
@@ -37,12 +45,26 @@ class ExpertMatrices:
     down_bias: Tensor | None
 
 
+@dataclass(frozen=True, slots=True)
+class PackedExpert:
+    """A gated MLP that is packed.
+
+    Attributes:
+        gate_up: Gated, from W inputs to I outputs.
+        down: From I inputs to W outputs.
+    """
+
+    gate_up: NativeLinear
+    down: NativeLinear
+
+
 class PackedExperts:
     """Gated MLPs of which each token takes a few.
 
     Args:
         library: The native code.
-        experts: The MLPs, all of one shape and format; each is packed before the next is drawn.
+        experts: The MLPs, all of one shape and format; each is packed before the next is drawn,
+            if it is not packed already.
         activation: How gates open.
 
     Attributes:
@@ -50,13 +72,20 @@ class PackedExperts:
     """
 
     def __init__(
-        self, library: c.Native, experts: Iterable[ExpertMatrices], activation: Activation
+        self,
+        library: c.Native,
+        experts: Iterable[ExpertMatrices | PackedExpert],
+        activation: Activation,
     ) -> None:
         self._run = library.experts
-        self._gate_up: list[PackedLinear | QuantisedLinear] = []
-        self._down: list[PackedLinear | QuantisedLinear] = []
+        self._gate_up: list[NativeLinear] = []
+        self._down: list[NativeLinear] = []
         allocate = Arena().take
         for one in experts:
+            if isinstance(one, PackedExpert):
+                self._gate_up.append(one.gate_up)
+                self._down.append(one.down)
+                continue
             gate_up = _packed(library, allocate, one.gate_up, one.gate_up_bias, gated=True)
             self._gate_up.append(gate_up)
             self._down.append(_packed(library, allocate, one.down, one.down_bias))
@@ -73,6 +102,11 @@ class PackedExperts:
         call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
         self._at = addressof(call)
         library.trim()
+
+    def packed(self) -> Iterator[PackedExpert]:
+        """The experts one by one, as they are kept."""
+        for gate_up, down in zip(self._gate_up, self._down, strict=True):
+            yield PackedExpert(gate_up, down)
 
     def apply(self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor) -> None:
         """Fill `out` with the weighted sums of what each row's experts make of it.
@@ -106,7 +140,5 @@ def _packed(
     return pack_codes(library, weight, bias, gated=gated, allocate=allocate)
 
 
-def _described(
-    made: Sequence[PackedLinear | QuantisedLinear], after: After
-) -> ctypes.Array[c.Linear]:
+def _described(made: Sequence[NativeLinear], after: After) -> ctypes.Array[c.Linear]:
     return (c.Linear * len(made))(*(one.described(after) for one in made))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExperts
+from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExpert, PackedExperts
 from agentrt_kernels.cpu.linear import KINDS, LinearParts, NativeLinear, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
@@ -231,7 +231,7 @@ class CpuKernels:
         return joined_linear(self._native, parts, size)
 
     def pack_experts(
-        self, experts: Iterable[ExpertMatrices], activation: Activation = SILU
+        self, experts: Iterable[ExpertMatrices | PackedExpert], activation: Activation = SILU
     ) -> PackedExperts:
         """The experts of a layer as one call; see `PackedExperts`."""
         return PackedExperts(self._native, experts, activation)

@@ -72,7 +72,7 @@ def layout_digest() -> str:
     """Digest of the code that reads, lays out and computes weights."""
     kernels, models = Path(agentrt_kernels.__file__).parent / "cpu", Path(__file__).parents[1]
     seen = hashlib.blake2b(digest_size=8)
-    for root in (kernels, models):
+    for root in (kernels, models, models.parent / "ops"):
         for file in sorted(root.rglob("*")):
             if file.suffix in (".py", ".h", ".cpp"):
                 seen.update(f"{file.relative_to(root)}".encode() + b"\0" + file.read_bytes())

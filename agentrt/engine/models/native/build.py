@@ -12,6 +12,7 @@ from torch import Tensor
 from agentrt.base.errors import InternalError
 from agentrt.engine.models.checkpoint import stored_quantised, tensors
 from agentrt.engine.models.native.expert_weights import Weights
+from agentrt.engine.models.native.layer_weights import layer_weights
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stack_network import StackNetwork
 from agentrt.engine.models.native.stack_weights import fits_stack, stack_weights
@@ -127,4 +128,4 @@ def build_network(
     """Build the network; consumes `weights`."""
     if isinstance(kernels, CpuKernels) and fits_stack(shape):
         return StackNetwork(shape, stack_weights(shape, weights), kernels)
-    return TorchNetwork(shape, weights, kernels, backend)
+    return TorchNetwork(shape, layer_weights(shape, weights, backend), kernels)

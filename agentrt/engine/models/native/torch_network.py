@@ -20,19 +20,17 @@ from torch import Tensor
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.adapted_layer import RowAdapters
-from agentrt.engine.models.native.end_matrices import take_ends
 from agentrt.engine.models.native.expert_load import ExpertLoad
-from agentrt.engine.models.native.expert_weights import Weights, bias_of
 from agentrt.engine.models.native.experts import Experts
-from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
+from agentrt.engine.models.native.layer import Layer, embedding_scale
+from agentrt.engine.models.native.layer_weights import LayerWeights
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.routing import Routing, trained
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stream_capture import StreamCapture
-from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
 from agentrt.engine.models.packed_embedding import PackedEmbedding
-from agentrt.engine.ops.linear import Linear, LinearBackend
+from agentrt.engine.ops.linear import Linear
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.lora import LayerLowRank
 
@@ -42,9 +40,8 @@ class TorchNetwork:
 
     Args:
         shape: Shape of the decoder.
-        weights: Weights by checkpoint name, of one dtype and device; consumed.
+        weights: Weights of the decoder, on one device.
         kernels: Kernel set that computes.
-        backend: Chooses the format of its matrices.
 
     Attributes:
         parameters: Number of parameters.
@@ -59,26 +56,18 @@ class TorchNetwork:
 
     is_single_call = False
 
-    def __init__(
-        self,
-        shape: DecoderShape,
-        weights: Weights,
-        kernels: Kernels,
-        backend: LinearBackend,
-    ) -> None:
+    def __init__(self, shape: DecoderShape, weights: LayerWeights, kernels: Kernels) -> None:
         self._shape = shape
         self._kernels = kernels
         self.layer_sizes = (shape.layers, shape.hidden)
         self.layer_outputs: Tensor | None = None
         self.capture: StreamCapture | None = None
-        self.parameters = parameter_count(shape, weights)
-        self.embedding, head = take_ends(weights)  # each [vocabulary, hidden]
-        norm = bias_of(weights, "model.norm.weight")  # without it the stream itself is the output
-        self._norm = None if norm is None else norm_weight(shape, norm)
-        self._head = backend.linear(head)
-        self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
+        self.parameters = weights.parameters
+        self.embedding = weights.embedding
+        self._norm, self._head = weights.norm, weights.head
+        self._layers = list(weights.layers)
         self._adapters = RowAdapters()
-        self.quantised_bytes = backend.quantised_bytes
+        self.quantised_bytes = weights.quantised_bytes
         if isinstance(self.embedding, PackedEmbedding):
             self.quantised_bytes += self.embedding.resident_bytes
         self.routing: Routing = trained

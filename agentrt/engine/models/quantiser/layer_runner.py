@@ -21,6 +21,7 @@ from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.load_plan import LoadPlan
 from agentrt.engine.models.native.layer import embedding_scale
+from agentrt.engine.models.native.layer_weights import layer_weights
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.packed_weight import PackedWeight
@@ -174,7 +175,7 @@ class LayerRunner:
             weights["model.norm.weight"] = head.norm.to(plan.dtype)
             weights["lm_head.weight"] = head.head.to(plan.dtype)
         backend = _CountingBackend(plan, head is None, statistics)
-        return TorchNetwork(alone, weights, kernels, backend)
+        return TorchNetwork(alone, layer_weights(alone, weights, backend), kernels)
 
     def _batches(
         self, network: TorchNetwork, lengths: Sequence[int], tokens: int
