@@ -20,13 +20,11 @@ from tokenizers import Encoding, Tokenizer
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ranges import has_lone_surrogate
 from agentrt.prompt.large_text import LARGE_CHARACTERS
+from agentrt.prompt.text_model import TextModel
 from agentrt.prompt.words import Words, cuts_at_words
 
 SHORT_CHARACTERS = 256
 PENDING_PIECES = 2
-
-UNSPELLABLE = "\U0010fef5"
-"""Prefix that turns a marker's name into one that no text can spell."""
 
 SAMPLE = (
     "The 1,234 foxes' dens weren't  we'll they've full:\n\n\tx = [3.14159, -2]; // done!!! \r\n"
@@ -59,7 +57,7 @@ class TextEncoder:
             added: Added tokens that are text.
             markers: Texts of the other added tokens; no text may become one.
         """
-        self._tokenizers = _variants(tokenizer, added, markers)
+        self._tokenizers = _variants(tokenizer, TextModel(tokenizer, added, markers))
         self._words = Words(self._tokenizers[0]) if cuts_at_words(tokenizer, added) else None
         self._ids = _renumbering(self._tokenizers[0], added)
         self._openings = frozenset(
@@ -176,56 +174,19 @@ def _span(encoding: Encoding, index: int) -> tuple[int, int]:
     return span or (0, 0)
 
 
-def _variants(
-    tokenizer: dict[str, Any], added: list[dict[str, Any]], markers: frozenset[str]
-) -> tuple[Tokenizer, ...]:
+def _variants(tokenizer: dict[str, Any], model: TextModel) -> tuple[Tokenizer, ...]:
     """One tokenizer a position; equal ones are shared."""
-    plain = {
-        **tokenizer,
-        "model": _without(tokenizer.get("model"), markers),
-        "added_tokens": added,
-        "post_processor": None,
-        "truncation": None,
-        "padding": None,
-    }
     by_text: dict[str, Tokenizer] = {}
     found: list[Tokenizer] = []
     for position in TextPosition:
-        settings = {
-            **plain,
-            "pre_tokenizer": _at_position(plain.get("pre_tokenizer"), position),
-            "normalizer": _at_position(plain.get("normalizer"), position),
-        }
-        key = json.dumps([settings["pre_tokenizer"], settings["normalizer"]], sort_keys=True)
+        parts = [
+            _at_position(tokenizer.get(name), position) for name in ("pre_tokenizer", "normalizer")
+        ]
+        key = json.dumps(parts, sort_keys=True)
         if key not in by_text:
-            by_text[key] = Tokenizer.from_str(json.dumps(settings))
+            by_text[key] = model.tokenizer(*parts)
         found.append(by_text[key])
     return tuple(found)
-
-
-def _without(model: Any, markers: frozenset[str]) -> Any:
-    """The model without any way from text to a marker in its own vocabulary."""
-    if not isinstance(model, dict):
-        return model
-    vocab, merges = model.get("vocab"), model.get("merges")
-    if isinstance(vocab, list):  # Unigram
-        return {**model, "vocab": [[_unspellable(text, markers), n] for text, n in vocab]}
-    if not isinstance(vocab, dict) or not (markers & vocab.keys()):
-        return model
-    if model.get("ignore_merges") or not merges:  # whole words are looked up
-        model = {**model, "vocab": {_unspellable(text, markers): i for text, i in vocab.items()}}
-    if merges:
-        model = {**model, "merges": [pair for pair in merges if _merged(pair) not in markers]}
-    return model
-
-
-def _unspellable(text: str, markers: frozenset[str]) -> str:
-    return UNSPELLABLE + text if text in markers else text
-
-
-def _merged(pair: Any) -> str:
-    """The result of a merge; files write it as one text or as two."""
-    return pair.replace(" ", "") if isinstance(pair, str) else "".join(pair)
 
 
 def _at_position(part: Any, position: TextPosition) -> Any:

@@ -10,6 +10,8 @@ from agentrt.prompt.token_bytes import SPACE, family_of
 _COMPOSED = 3
 """Bytes of text that Unicode's composition turns into one: the Kelvin sign into a K."""
 
+_EVERY_BYTE = frozenset(bytes([byte]) for byte in range(256))
+
 _KEEPING = frozenset({"ByteLevel", "Metaspace", "Digits", "Split", "Punctuation", "UnicodeScripts"})
 """Pre-tokenizers that drop nothing, unless they are told to remove what they split at."""
 
@@ -62,7 +64,7 @@ def _keeps(pre_tokenizer: Any) -> bool:
 
 def _spells_all(tokenizer: dict[str, Any], token_bytes: Sequence[bytes]) -> bool:
     """Whether each byte has a token, so that no run of unknown characters becomes one."""
-    if len({one for one in token_bytes if len(one) == 1}) < 256:
+    if _EVERY_BYTE.difference(token_bytes):
         return False
     falls_back = tokenizer.get("model", {}).get("byte_fallback", False)
     return family_of(tokenizer) == "byte_level" or bool(falls_back)

@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
@@ -174,7 +175,8 @@ def _vocab(
     for entry in added:
         text = entry["content"]
         table[entry["id"]] = b"" if text in markers else text.encode()
-    if not all(type(index) is int and 0 <= index < MAX_TOKENS for index in table):
+    are_numbers = {*map(type, table)} <= {int}
+    if not are_numbers or (table and not 0 <= min(table) <= max(table) < MAX_TOKENS):
         raise _broken(files, f"an id is no number from 0 to {MAX_TOKENS}")
     size = max(table, default=-1) + 1
     if files.logits_size and files.logits_size < size:
@@ -186,5 +188,5 @@ def _vocab(
     special_ids = {text: marker.token_id for text, marker in markers.items()}
     rest = json.dumps([special_ids, eos_ids, logits_size], sort_keys=True)
     mark = hashlib.sha256((files.tokenizer_json + rest).encode()).hexdigest()[:32]
-    token_bytes = tuple(table.get(index, b"") for index in range(size))
+    token_bytes = tuple(map(table.get, range(size), repeat(b"")))
     return Vocab(token_bytes, special_ids, eos_ids, files.tokenizer_json, logits_size, mark)

@@ -178,8 +178,10 @@ class GgufFile:
             raise self.invalid(f"{name} is no list of texts")
         cursor = ByteCursor(self._data, len(self._data))
         cursor.at = array.start
-        texts = (cursor.text_bytes(len(self._data)) for _ in range(array.count))
-        return [self._decoded(text, name) for text in texts]
+        try:
+            return [text.decode("utf-8") for text in cursor.texts(array.count)]
+        except UnicodeDecodeError:
+            raise self.invalid(f"{name} is not UTF-8") from None
 
     def numbers(self, name: str) -> list[Any]:
         """An array of numbers; [] if there is none.
