@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import AgentrtError, ModelInvalid, RequestRejected, Unsupported
+from agentrt.base.gc_pause import gc_pause
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.segments import (
     CallFrame,
@@ -114,7 +115,8 @@ class Codec:
         """
         try:
             read = read_gguf_model_files if is_gguf(path) else read_model_files
-            return cls(read(path))
+            with gc_pause():
+                return cls(read(path))
         except RequestRejected as error:  # of the probes, which are the shortest of chats
             raise ModelInvalid(error.message, hint=error.hint) from error
         except _MALFORMED as error:

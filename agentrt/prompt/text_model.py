@@ -46,7 +46,8 @@ class TextModel:
         if _is_listed(model) and all(set(_FLAGS) < entry.keys() for entry in added):
             settings = {name: model[name] for name in _SETTINGS & model.keys()}
             given = {name: value for name, value in settings.items() if value is not None}
-            self._bpe = BPE(model["vocab"], _pairs(model["merges"]), **given)
+            pairs: Any = _pairs(model["merges"])  # it refuses what are none
+            self._bpe = BPE(model["vocab"], pairs, **given)
             model = _NOTHING
         self._added = added
         self._settings = {

@@ -54,7 +54,9 @@ def test_merges_into_a_marker_are_left_out(tokenizer, form):
     left = [pair for pair in pairs if "".join(pair) != marker]
     merges = [" ".join(pair) for pair in pairs] if form == "texts" else pairs
     model = {**tokenizer["model"], "merges": merges, "ignore_merges": True}
-    vocab = {UNSPELLABLE + text if text == marker else text: i for text, i in model["vocab"].items()}
+    vocab = {
+        UNSPELLABLE + text if text == marker else text: i for text, i in model["vocab"].items()
+    }
     expected = written(tokenizer, [], merges=left, vocab=vocab, ignore_merges=True)
     assert made({**tokenizer, "model": model}, [], {marker}).to_str() == expected.to_str()
 

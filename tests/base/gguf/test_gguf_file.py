@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.gguf.byte_cursor import ByteCursor, OutOfBounds
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import GgufFile, open_gguf
 from tests.gguf_writer import gguf_bytes, stored, text, typed
@@ -202,3 +203,22 @@ def test_a_file_that_changes_is_read_again(tmp_path):
     second = open_gguf(path)
     assert second.integer("more") == 1
     assert second.header_digest != first.header_digest
+
+
+@given(st.lists(st.binary(max_size=9), max_size=5), st.integers(0, 3), st.booleans())
+def test_texts_are_those_of_one_read_after_the_other(texts, missing, is_cut):
+    data = b"".join(struct.pack("<Q", len(one)) + one for one in texts)
+    end = max(0, len(data) - 1) if is_cut else len(data)
+    count = len(texts) + missing
+    results: list[object] = []
+    for read in (ByteCursor.texts, one_by_one):
+        cursor = ByteCursor(data, end)
+        try:
+            results.append((read(cursor, count), cursor.at))
+        except OutOfBounds:
+            results.append("out of bounds")
+    assert results[0] == results[1]
+
+
+def one_by_one(cursor, count):
+    return [cursor.text_bytes(99) for _ in range(count)]
