@@ -1,4 +1,8 @@
-"""Observers of a runtime, called once a batch; one that raises is dropped and reported."""
+"""Observers of a runtime, called once a batch; one that raises is dropped and reported.
+
+Several make a record of each run from its events. One is made here, and given to those with the
+method `on_record` when the run begins; they get each batch when it is in the record.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, Observer
 from agentrt.runtime.run_content import RunContent
@@ -26,14 +31,20 @@ class Observers:
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = list(observers)
+        self._observers: list[Observer] = []
+        self._recorder = RunRecorder(lambda record: None, self._share)
         self.dropped: list[tuple[Observer, Exception]] = []
         self.watches: dict[RunId, RunWatch] = {}
+        for observer in observers:
+            self.add(observer)
 
     def add(self, observer: Observer) -> None:
         """Hand events to one more observer, unless it is here already."""
-        if observer not in self._observers:
-            self._observers.append(observer)
+        if observer in self._observers:
+            return
+        self._observers.append(observer)
+        if hasattr(observer, "on_record") and self._recorder not in self._observers:
+            self._observers.insert(0, self._recorder)  # before those that read its records
 
     def content_of_run(self, *, in_events: bool) -> RunContent | None:
         """Prompts and outputs of a run that begins now, as far as observers want them; or None.
@@ -74,6 +85,17 @@ class Observers:
                 continue
             try:
                 take(content)
+            except Exception as error:
+                self._drop(observer, error)
+
+    def _share(self, record: RunRecord) -> None:
+        """Give the record of a run that begins to every observer that takes it."""
+        for observer in tuple(self._observers):
+            take = getattr(observer, "on_record", None)
+            if take is None or observer is self._recorder:
+                continue
+            try:
+                take(record)
             except Exception as error:
                 self._drop(observer, error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from agentrt.analysis import (
     Causes,
@@ -26,12 +26,9 @@ from agentrt.telemetry.node_attributes import (
     span_kind,
     span_name,
 )
-from agentrt.telemetry.node_spans import NodeDescriptions
+from agentrt.telemetry.node_spans import NodeDescriptions, linked_nodes
 from agentrt.telemetry.span import Attributes, Span, SpanLink, Trace, span_ids
 from agentrt.telemetry.timeline import GAP_US, Timeline
-
-if TYPE_CHECKING:
-    from agentrt.telemetry.graph_attributes import GraphAttributes
 
 _LEAST_STAGE_US = 100
 """A shorter stage has no span, which could not be seen, and is an attribute of its generation."""
@@ -41,65 +38,95 @@ _SHORT_S = (_LEAST_STAGE_US - 2) / 1e6
 _ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
 
 
-def build(
-    record: RunRecord, capture: Capture = "NO_CONTENT", *, describes_nodes: bool = True
-) -> Trace:
+def build(record: RunRecord, capture: Capture = "NO_CONTENT") -> Trace:
     """The trace of a finished run, however it ended.
 
     Args:
         record: The run.
         capture: Destination of message content, if any.
-        describes_nodes: Whether the spans of nodes have more than their ids and times; that of the
-            run has it always.
     """
-    return _Builder(record, capture, describes_nodes=describes_nodes).trace()
+    return TraceBuilder(record, capture).whole()
 
 
-class _Builder:
-    def __init__(self, record: RunRecord, capture: Capture, *, describes_nodes: bool) -> None:
-        self.record = record
-        self.describes_nodes = describes_nodes
-        self.run_id = record.run_id
-        self.trace_id = record.trace_id
-        self.ids = span_ids(trace_id_of(self.run_id))
-        self.causes = Causes(record)
-        self.path = critical_path(record, self.causes)
-        self.slack = slack_s(record, self.causes) if describes_nodes else {}
-        self.timeline = Timeline(record, self.causes)
-        self.clock = self.timeline.clock
-        self.descriptions = NodeDescriptions(self.clock, capture)
-        self.background = Background(record, self.path, self.timeline)
-        self.graph: GraphAttributes | None = None
-        if describes_nodes:
-            from agentrt.telemetry.graph_attributes import GraphAttributes  # once a run has ended
+class TraceBuilder:
+    """Builds the trace of a finished run, in two steps.
 
-            self.graph = GraphAttributes(record, self.causes)
-        self.spans: list[Span] = []
-        self.of_node: dict[NodeId, Span] = {}
-        self.live_ids = record.finished.span_ids if record.finished else {}
+    Where the spans are and what lies below the nodes takes the whole run; that is done at once.
+    What is known of each node takes its own events: live spans have told it when the run ends.
 
-    def trace(self) -> Trace:
-        started = self.record.started
+    Args:
+        record: The run.
+        capture: Destination of message content, if any.
+
+    Attributes:
+        outline: The trace with all of its spans; those of nodes are not described. The span of the
+            run is: it has what the whole run alone can tell.
+    """
+
+    def __init__(self, record: RunRecord, capture: Capture) -> None:
+        self._record = record
+        self._run_id = record.run_id
+        self._trace_id = record.trace_id
+        self._ids = span_ids(trace_id_of(self._run_id))
+        self._causes = Causes(record)
+        self._path = critical_path(record, self._causes)
+        self._timeline = Timeline(record, self._causes)
+        self._clock = self._timeline.clock
+        self._descriptions = NodeDescriptions(self._clock, capture)
+        self._background = Background(record, self._path, self._timeline)
+        self._spans: list[Span] = []
+        self._of_node: dict[NodeId, Span] = {}
+        self._live_ids = record.finished.span_ids if record.finished else {}
+        self.outline = self._drawn()
+
+    def whole(self) -> Trace:
+        """The trace with everything in it; call it once.
+
+        The spans of nodes are those of the outline, that of the run is another.
+        """
+        from agentrt.telemetry.graph_attributes import GraphAttributes  # once a run has ended
+
+        root, *others = self.outline.spans
+        root = replace(root, attributes=dict(root.attributes))
+        root_node = self._record.root
+        slack_of = slack_s(self._record, self._causes)
+        graph = GraphAttributes(self._record, self._causes)
+        for node in self._record.nodes.values():
+            if node is root_node:
+                span = root
+            else:
+                span = self._of_node[node.node_id]
+                stages, span.attributes = span.attributes, node_attributes(node)
+                self._describe(span, node)
+                span.attributes.update(stages)
+            slack_ms = round(slack_of.get(node.node_id, 0.0) * 1e6) / 1e3
+            span.attributes[names.NODE_SLACK_MS] = slack_ms
+            span.attributes[names.CRITICAL] = node.node_id in self._background.critical
+            span.attributes.update(graph.of(node))
+        return replace(self.outline, spans=(root, *others))
+
+    def _drawn(self) -> Trace:
+        started = self._record.started
         name = started.program if started else "run"
-        if self.record.root is None:
+        if self._record.root is None:
             self._bare_root(name)
-        for node in self.record.nodes.values():
+        for node in self._record.nodes.values():
             self._node(node)
-        self.spans[0].attributes.update(self._run_attributes())
+        self._spans[0].attributes.update(self._run_attributes())
         caller = started.caller if started else None
         if caller is not None:
-            self.spans[0].parent_id = caller.span_id
-        return Trace(self.trace_id, name, tuple(self.spans), caller)
+            self._spans[0].parent_id = caller.span_id
+        return Trace(self._trace_id, name, tuple(self._spans), caller)
 
     def _run_attributes(self) -> Attributes:
-        found: Split = split(self.record, self.path, self.causes)
-        nodes = list(dict.fromkeys(step.node_id for step in self.path if step.node_id))
-        return run_attributes(self.record, found, nodes, work_s(self.record, self.causes))
+        found: Split = split(self._record, self._path, self._causes)
+        nodes = list(dict.fromkeys(step.node_id for step in self._path if step.node_id))
+        return run_attributes(self._record, found, nodes, work_s(self._record, self._causes))
 
     def _bare_root(self, name: str) -> None:
         """Add a span for a run that failed before its program began."""
-        start_us = self.clock.us(self.record.started_at_s)
-        end_us = max(start_us + 1, self.clock.us(self.record.ended_at_s))
+        start_us = self._clock.us(self._record.started_at_s)
+        end_us = max(start_us + 1, self._clock.us(self._record.ended_at_s))
         given: Attributes = {names.OPERATION: names.INVOKE_WORKFLOW}
         given |= {names.WORKFLOW: name, names.AGENT: name}
         root = self._add(f"{names.INVOKE_WORKFLOW} {name}", None, start_us, end_us, given)
@@ -107,53 +134,48 @@ class _Builder:
 
     def _node(self, node: NodeRecord) -> None:
         node_id, parent_id = node.node_id, node.declared.parent
-        start_us, end_us = self.timeline.start_us[node_id], self.timeline.end_us[node_id]
-        span_id = self.live_ids.get(node_id) or span_id_of(self.run_id, node_id)
-        parent = self.of_node[parent_id].span_id if parent_id in self.of_node else None
+        start_us, end_us = self._timeline.start_us[node_id], self._timeline.end_us[node_id]
+        span_id = self._live_ids.get(node_id) or span_id_of(self._run_id, node_id)
+        parent = self._of_node[parent_id].span_id if parent_id in self._of_node else None
         span = Span(span_name(node), span_id, parent, start_us, end_us)
         span.kind = span_kind(node)
-        if node_id in self.background.nodes and parent_id:
+        if node_id in self._background.nodes and parent_id:
             span.kind = "consumer"
             self._mark_producer(parent_id)
-        self.spans.append(span)
-        self.of_node[node_id] = span
-        if self.describes_nodes or parent_id is None:
-            self._describe(span, node)
+        self._spans.append(span)
+        self._of_node[node_id] = span
         if parent_id is None:
+            span.attributes = node_attributes(node)
+            self._describe(span, node)
             self._end_of_run(span)
-        if node_id in self.background.stops and parent_id:
+        if node_id in self._background.stops and parent_id:
             self._stop(node, parent_id)
         if node.kind == "generate":
             self._engine(span, node)
             self._items(node)
         elif node.kind == "tool":
             self._tool(span, node)
-        if self.graph is not None:
-            span.attributes.update(self.graph.of(node))  # its stages are known by now
 
     def _describe(self, span: Span, node: NodeRecord) -> None:
-        span.attributes = node_attributes(node)
-        slack_s = self.slack.get(node.node_id, 0.0)
-        span.attributes[names.NODE_SLACK_MS] = round(slack_s * 1e6) / 1e3
-        span.attributes[names.CRITICAL] = node.node_id in self.background.critical
-        self.descriptions.describe(span, node, self._link_to)
+        """Add to a span what the events of its node tell; a later node is no input of it."""
+        self._descriptions.describe(span, node)
+        for node_id, how in linked_nodes(node):
+            target = self._of_node.get(node_id)
+            if target is not None and self._record.nodes[node_id].seq < node.seq:
+                span.links += (SpanLink(self._trace_id, target.span_id, {names.LINK: how}),)
 
     def _end_of_run(self, span: Span) -> None:
-        finished = self.record.finished
+        finished = self._record.finished
         if finished is not None and finished.error is not None:
-            span.error = self.descriptions.error_text(finished.error)
+            span.error = self._descriptions.error_text(finished.error)
             span.attributes[names.ERROR_TYPE] = finished.error.type
-
-    def _link_to(self, node_id: NodeId) -> SpanLink | None:
-        span = self.of_node.get(node_id)
-        return None if span is None else SpanLink(self.trace_id, span.span_id)
 
     def _mark_producer(self, program_id: NodeId) -> None:
         """Mark a program as the producer of background work, unless it is such work itself.
 
         Jaeger's walk leaves out a CONSUMER below a PRODUCER, with all below it.
         """
-        program = self.of_node[program_id]
+        program = self._of_node[program_id]
         if program.kind != "consumer":
             program.kind = "producer"
 
@@ -162,13 +184,13 @@ class _Builder:
         ledger = node.ledger
         at_us = span.start_us
         late_s = 0.0
-        for stage in stages(self.record, node, self.causes):
+        for stage in stages(self._record, node, self._causes):
             if stage.label == "prefill":
                 late_s += stage.length_s
             if stage.length_s < _SHORT_S or stage.label not in _ENGINE_STAGES:
                 continue
-            start_us = max(at_us, self.clock.us(stage.started_at_s))
-            end_us = min(self.clock.us(stage.ended_at_s), span.end_us)
+            start_us = max(at_us, self._clock.us(stage.started_at_s))
+            end_us = min(self._clock.us(stage.ended_at_s), span.end_us)
             if end_us < start_us + _LEAST_STAGE_US:
                 continue
             made = self._engine_span(span.span_id, stage.label, start_us, end_us, node)
@@ -186,14 +208,14 @@ class _Builder:
         ledger, parent_id = node.ledger, node.declared.parent
         if ledger is None or parent_id is None or not node.sent or ledger.admitted_at_s <= 0.0:
             return
-        start_us = self.clock.us(max(ledger.admitted_at_s, ledger.received_at_s))
+        start_us = self._clock.us(max(ledger.admitted_at_s, ledger.received_at_s))
         end_us = span.start_us - GAP_US
-        if end_us <= start_us or ledger.prefill_s <= 0.0 or parent_id not in self.of_node:
+        if end_us <= start_us or ledger.prefill_s <= 0.0 or parent_id not in self._of_node:
             return
         early_s = ledger.prefill_s - late_s
         if early_s <= 1e-6:
             return
-        parent = self.of_node[parent_id]
+        parent = self._of_node[parent_id]
         made = self._engine_span(parent.span_id, "prefill", start_us, end_us, node)
         made.kind = "consumer"
         self._mark_producer(parent_id)
@@ -202,13 +224,13 @@ class _Builder:
 
     def _items(self, node: NodeRecord) -> None:
         """Add spans of streamed items up to the one at which the critical path leaves the node."""
-        last, parent_id = self.background.items.get(node.node_id), node.declared.parent
-        if last is None or parent_id not in self.of_node:
+        last, parent_id = self._background.items.get(node.node_id), node.declared.parent
+        if last is None or parent_id not in self._of_node:
             return
-        parent = self.of_node[parent_id].span_id
-        until_us = self.timeline.item_us[(node.node_id, last)][1]
+        parent = self._of_node[parent_id].span_id
+        until_us = self._timeline.item_us[(node.node_id, last)][1]
         for item in node.items:
-            start_us, end_us = self.timeline.item_us[(node.node_id, item)]
+            start_us, end_us = self._timeline.item_us[(node.node_id, item)]
             if end_us <= until_us:
                 given: Attributes = {names.NODE_ID: node.node_id, names.NODE_ITEM: item}
                 given[names.CRITICAL] = True
@@ -216,13 +238,13 @@ class _Builder:
 
     def _stop(self, node: NodeRecord, program_id: NodeId) -> None:
         """Add the time from a node's cancellation to its end, if it is on the critical path."""
-        start_us, end_us = self.timeline.stop_us[node.node_id]
+        start_us, end_us = self._timeline.stop_us[node.node_id]
         given: Attributes = {names.NODE_ID: node.node_id, names.CRITICAL: True}
-        self._add(f"cancel {node.kind}", self.of_node[program_id].span_id, start_us, end_us, given)
+        self._add(f"cancel {node.kind}", self._of_node[program_id].span_id, start_us, end_us, given)
 
     def _tool(self, span: Span, node: NodeRecord) -> None:
         """Add the time spent waiting for a worker, and the attempts if there are several."""
-        queued = [one for one in stages(self.record, node, self.causes) if one.label == "queue"]
+        queued = [one for one in stages(self._record, node, self._causes) if one.label == "queue"]
         if queued:
             queued_ms = round(sum(one.length_s for one in queued) * 1e3, 3)
             span.attributes[names.STAGE_MS.format("queue")] = queued_ms
@@ -233,15 +255,15 @@ class _Builder:
         at_us = span.start_us
         for number, attempt in enumerate(node.attempts, 1):
             ended_at_s = attempt.ended_at_s
-            start_us = max(at_us, self.clock.us(attempt.started_at_s))
-            end_us = span.end_us if ended_at_s is None else self.clock.us(ended_at_s)
+            start_us = max(at_us, self._clock.us(attempt.started_at_s))
+            end_us = span.end_us if ended_at_s is None else self._clock.us(ended_at_s)
             end_us = min(end_us, span.end_us)
             if end_us <= start_us:
                 continue
             given: Attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
             made = self._add("attempt", span.span_id, start_us, end_us, given)
             if attempt.error is not None:
-                made.error = self.descriptions.error_text(attempt.error)
+                made.error = self._descriptions.error_text(attempt.error)
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
             at_us = end_us + GAP_US
 
@@ -257,7 +279,7 @@ class _Builder:
         self, name: str, parent: str | None, start_us: int, end_us: int, attributes: Attributes
     ) -> Span:
         """Add a span with the next id."""
-        span_id = next(self.ids)
+        span_id = next(self._ids)
         span = Span(name, span_id, parent, start_us, end_us, "runtime", "internal", attributes)
-        self.spans.append(span)
+        self._spans.append(span)
         return span

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from opentelemetry.context import Context, attach, get_current
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
 
 from agentrt.analysis import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import NodeKind, RunStarted
 from agentrt.telemetry import names
-from agentrt.telemetry.node_attributes import operation_of, span_title
+from agentrt.telemetry.node_attributes import operation_of, span_kind, span_title
+from agentrt.telemetry.node_spans import linked_nodes
 from agentrt.telemetry.otel_context import context_below, trace_context
 from agentrt.telemetry.run_clock import RunClock
-from agentrt.telemetry.span import Attributes, SpanLink
+from agentrt.telemetry.span import Attributes
 
-if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanContext, Tracer
-
-
+_KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -30,7 +39,8 @@ class LiveRun:
     Code of programs, tools and questions runs inside of its span, so what it opens hangs below.
     Nothing runs inside of a generation: its span begins when its request leaves for a remote
     engine, which has to know it, or else once the node has ended, in the thread that ends it: the
-    loop does not wait for the provider.
+    loop does not wait for the provider. Such a span begins with all that is known of its node: what
+    is written on a span later costs the provider as much again.
 
     Args:
         tracer: Makes the spans.
@@ -39,17 +49,16 @@ class LiveRun:
 
     Attributes:
         record: Events of the run so far.
+        fills_record: Whether live spans fill it; else an observer of the runtime does.
         root: Span of the run.
         start_us: First instant of the span of each such node.
     """
 
     def __init__(self, tracer: Tracer, started: RunStarted, parent: Context | None) -> None:
-        from opentelemetry.context import get_current
-        from opentelemetry.trace import SpanKind
-
         self.tracer = tracer
         self.clock = RunClock(started)
         self.record = RunRecord(started.run_id)
+        self.fills_record = True
         self.start_us: dict[NodeId, int] = {}
         self._open: dict[NodeId, Span] = {}
         self._contexts: dict[NodeId, SpanContext] = {}  # of ended spans, too: a span is large
@@ -57,13 +66,11 @@ class LiveRun:
         self._ended: dict[NodeId, NodeRecord] = {}  # spans of these have yet to begin
         self._lock = threading.Lock()
         self._span_ids: dict[NodeId, str] = {}
-        self._get_current = get_current
         self._has_failed = False
-        self._remote_kind, self._kind = SpanKind.CLIENT, SpanKind.INTERNAL
         self.root: Span = tracer.start_span(
             span_title("program", started.program),
             parent,
-            self._kind,
+            SpanKind.INTERNAL,
             {names.OPERATION: operation_of("program"), names.RUN_ID: started.run_id},
             start_time=self.clock.us(started.at_s) * 1000,
         )
@@ -87,13 +94,10 @@ class LiveRun:
 
     def declare(self, node_id: NodeId, at_s: float) -> None:
         """Note where a generation is declared: its span is a child of the span there."""
-        self._declared[node_id] = (self._get_current(), at_s)
+        self._declared[node_id] = (get_current(), at_s)
 
     def enter(self, node_id: NodeId, kind: NodeKind, name: str, at_s: float) -> None:
         """Begin the span of a node, as the current one of the calling task."""
-        from opentelemetry.context import attach
-        from opentelemetry.trace import NonRecordingSpan, set_span_in_context
-
         span = self._open.get(node_id)
         if span is None and node_id in self._contexts:
             span = NonRecordingSpan(self._contexts[node_id])  # it has ended
@@ -109,7 +113,7 @@ class LiveRun:
         """
         if node_id in self._declared and node_id not in self._contexts:
             at_s = self._declared[node_id][1] if filled_at_s is None else filled_at_s
-            self._begin(node_id, "generate", name, at_s, is_remote=True)
+            self._begin(node_id, "generate", name, at_s, kind_of_span=SpanKind.CLIENT)
 
     def context_of(self, node_id: NodeId | None) -> TraceContext:
         """The span of a node; that of the run if the node has none yet."""
@@ -120,22 +124,34 @@ class LiveRun:
         if node.node_id not in self._contexts:
             self._ended[node.node_id] = node
 
-    def take(self, node: NodeRecord) -> Span:
-        """The span of a node that has ended; the caller ends it. Any thread may call this."""
-        self._begin_ended(node)
-        return self._open.pop(node.node_id)
+    def begin_us(self, node: NodeRecord) -> int:
+        """First instant of the span of a node that has ended."""
+        known = self.start_us.get(node.node_id)
+        return self.clock.us(_began_at_s(node)) if known is None else known
+
+    def take(self, node: NodeRecord, attributes: Attributes) -> tuple[Span, bool]:
+        """The span of a node that has ended; the caller ends it. Any thread may call this.
+
+        Args:
+            node: The node.
+            attributes: All that is known of it.
+
+        Returns:
+            The span, and whether it has begun with these attributes and the links of the node.
+        """
+        links = self.links_of(node) if node.node_id in self._ended else []
+        begins = self._begin_ended(node, attributes, links)
+        return self._open.pop(node.node_id), begins
 
     def leave_out(self, node: NodeRecord) -> None:
         """Make or end no span of a node that has ended."""
         for table in (self._ended, self._declared, self._open):
             table.pop(node.node_id, None)
 
-    def link_to(self, node_id: NodeId) -> SpanLink | None:
-        """A link to the span of a node; None if it has none yet."""
-        if node_id not in self._contexts:
-            return None
-        found = self.context_of(node_id)
-        return SpanLink(found.trace_id, found.span_id)
+    def links_of(self, node: NodeRecord) -> list[Link]:
+        """Links to the nodes that a node has needed, as far as they have spans."""
+        found = [(self._contexts.get(to), how) for to, how in linked_nodes(node)]
+        return [Link(context, {names.LINK: how}) for context, how in found if context is not None]
 
     def context_below(self, node_id: NodeId) -> Context:
         """A context in which new spans are children of a node's."""
@@ -154,15 +170,27 @@ class LiveRun:
             self._has_failed = True
             _log.warning("telemetry: the tracer provider makes no span: %r", error)
 
-    def _begin_ended(self, node: NodeRecord) -> None:
-        """Begin the span of a node that has ended, unless it has begun."""
-        node_id, declared = node.node_id, node.declared
+    def _begin_ended(
+        self,
+        node: NodeRecord,
+        attributes: Attributes | None = None,
+        links: Sequence[Link] = (),
+    ) -> bool:
+        """Begin the span of a node that has ended, unless it has begun; returns whether it does."""
         with self._lock:
-            if self._ended.pop(node_id, None) is None:
-                return
-            at_s = max(declared.at_s, node.filled_at_s or 0.0)
-            is_remote = bool(node.sent) and node.sent[-1].backend == "remote"
-            self._begin(node_id, node.kind, node.name, at_s, declared.parent, is_remote=is_remote)
+            if self._ended.pop(node.node_id, None) is None:
+                return False
+            self._begin(
+                node.node_id,
+                node.kind,
+                node.name,
+                _began_at_s(node),
+                node.declared.parent,
+                _KINDS[span_kind(node)],
+                attributes,
+                links,
+            )
+            return True
 
     def _begin(
         self,
@@ -171,24 +199,28 @@ class LiveRun:
         name: str,
         at_s: float,
         parent: NodeId | None = None,
-        *,
-        is_remote: bool = False,
+        kind_of_span: SpanKind = SpanKind.INTERNAL,
+        attributes: Attributes | None = None,
+        links: Sequence[Link] = (),
     ) -> Span:
-        from opentelemetry.trace import NonRecordingSpan, get_current_span
-
         if "/" not in node_id:  # the program itself
             span = self.root
         else:
             context = self._declared.pop(node_id, (None, 0.0))[0]
             if context is None and parent is not None:
                 context = self.context_below(parent)
-            given: Attributes = {names.OPERATION: operation_of(kind)} if kind != "ask" else {}
-            given |= {names.NODE_ID: node_id, names.NODE_NAME: name}
-            span_kind = self._remote_kind if is_remote else self._kind
+            if attributes is None:
+                attributes = {names.OPERATION: operation_of(kind)} if kind != "ask" else {}
+                attributes |= {names.NODE_ID: node_id, names.NODE_NAME: name}
             start_us = self.start_us[node_id] = self.clock.us(at_s)
             try:
                 span = self.tracer.start_span(
-                    span_title(kind, name), context, span_kind, given, start_time=start_us * 1000
+                    span_title(kind, name),
+                    context,
+                    kind_of_span,
+                    attributes,
+                    links,
+                    start_time=start_us * 1000,
                 )
             except Exception as error:  # of a processor of the user
                 self._note_failure(error)
@@ -197,3 +229,8 @@ class LiveRun:
         self._open[node_id] = span
         self._span_ids[node_id] = f"{context_of_span.span_id:016x}"
         return span
+
+
+def _began_at_s(node: NodeRecord) -> float:
+    """Instant of the last input of a node that has ended."""
+    return max(node.declared.at_s, node.filled_at_s or 0.0)

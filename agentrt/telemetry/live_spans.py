@@ -13,27 +13,26 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from agentrt.analysis import NodeRecord
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Status, StatusCode, TracerProvider
+
+from agentrt.analysis import NodeRecord, RunRecord
 from agentrt.base.content_config import ContentChoice
 from agentrt.base.ids import RunId
 from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import Event, NodeFinished, RunFinished, RunStarted
 from agentrt.protocol.step_output import BackendDown, StepDone
-from agentrt.telemetry.build import build
 from agentrt.telemetry.content import capture_by, capture_of
 from agentrt.telemetry.live_run import LiveRun
 from agentrt.telemetry.node_attributes import node_attributes, span_name
 from agentrt.telemetry.node_spans import NodeDescriptions
 from agentrt.telemetry.otel_context import active_tracer, context_below, span_context
+from agentrt.telemetry.run_trace import RunTrace, run_trace_of
 from agentrt.telemetry.settings import steps_every_of
-from agentrt.telemetry.span import Span, SpanEvent, SpanLink
+from agentrt.telemetry.span import Span, SpanLink
 from agentrt.telemetry.steps import step_trace
-
-if TYPE_CHECKING:
-    from opentelemetry import trace
-    from opentelemetry.trace import TracerProvider
 
 QUEUE_NODES = 65_536
 FLUSH_S = 5.0
@@ -113,6 +112,12 @@ class LiveSpans:
             self._runs[started.run_id] = run
         return run
 
+    def on_record(self, record: RunRecord) -> None:
+        """Share the record of a run that begins, which the caller fills; see `RunRecorder`."""
+        run = self._runs.get(record.run_id)
+        if run is not None:
+            run.record, run.fills_record = record, False
+
     def on_events(self, events: Sequence[Event]) -> None:
         """Queue the nodes that have ended; returns at once."""
         if not self._runs:
@@ -120,12 +125,14 @@ class LiveSpans:
         for event in events:
             if isinstance(event, (StepDone, BackendDown)):
                 for run in self._runs.values():
-                    run.record.add_event(event)
+                    if run.fills_record:
+                        run.record.add_event(event)
                 continue
             found = self._runs.get(event.run_id)
             if found is None:
                 continue
-            found.record.add_event(event)
+            if found.fills_record:
+                found.record.add_event(event)
             if isinstance(event, NodeFinished):
                 node = found.record.nodes.get(event.node_id)
                 if node is not None and node.parent is not None:
@@ -134,7 +141,7 @@ class LiveSpans:
                         found.leave_out(node)
             elif isinstance(event, RunFinished):
                 del self._runs[event.run_id]
-                self._put(partial(self._end_run, found))
+                self._put(self._end_of(found))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until the provider has the spans of all that has ended, at most `timeout_s`."""
@@ -150,7 +157,7 @@ class LiveSpans:
         """End the spans of all runs, in at most `timeout_s`. Idempotent."""
         while self._runs:
             _, run = self._runs.popitem()
-            self._put(partial(self._end_run, run))
+            self._put(self._end_of(run))
         if self._thread is not None:
             self.flush(timeout_s)
             self._is_closed = True
@@ -186,59 +193,63 @@ class LiveSpans:
                     self._warn(f"telemetry: a span is lost: {type(error).__name__}: {error}")
 
     def _end_node(self, run: LiveRun, node: NodeRecord) -> None:
-        live, finished = run.take(node), node.finished
+        finished = node.finished
         assert finished is not None
         end_us = run.clock.us(finished.at_s)
-        start_us = min(run.start_us[node.node_id], end_us)
+        start_us = min(run.begin_us(node), end_us)
         plain = Span(span_name(node), "", None, start_us, end_us, attributes=node_attributes(node))
-        NodeDescriptions(run.clock, self._capture).describe(plain, node, run.link_to)
+        NodeDescriptions(run.clock, self._capture).describe(plain, node)
+        live, is_told = run.take(node, plain.attributes)
+        if not is_told:
+            live.set_attributes(plain.attributes)
+            for link in run.links_of(node):
+                live.add_link(link.context, link.attributes)
         _end(live, plain)
 
-    def _end_run(self, run: LiveRun) -> None:
-        """End the root with what the run alone can tell, and add the spans below its nodes."""
-        from opentelemetry.context import Context
+    def _end_of(self, run: LiveRun) -> Callable[[], None]:
+        """The job that ends the spans of a run. A trace file, if there is one, shares its trace."""
+        return partial(self._end_run, run, run_trace_of(run.record, self._capture))
 
-        built = build(run.record, self._capture, describes_nodes=False)
-        root, *others = built.spans
+    def _end_run(self, run: LiveRun, built: RunTrace) -> None:
+        """End the root with what the run alone can tell, and add the spans below its nodes."""
+        outline = built.outline()
+        root, *others = outline.spans
         nodes = {span_id: node_id for node_id, span_id in run.span_ids.items()}
         for span in others:
             node_id = nodes.get(span.parent_id or "")
             if span.span_id in nodes or node_id is None or span.kind == "consumer":
                 continue  # the span of a node, or background work
-            made = run.tracer.start_span(
-                span.name,
-                run.context_below(node_id),
-                attributes=span.attributes,
-                start_time=span.start_us * 1000,
-            )
-            span.attributes = {}
-            _end(made, span)
-        steps = step_trace(run.record, built, self._steps_every)
+            _end(_begun(run.tracer, span, run.context_below(node_id)), span)
+        steps = step_trace(run.record, outline, self._steps_every)
         for span in steps.spans if steps is not None else ():
-            _end(run.tracer.start_span(span.name, Context(), start_time=span.start_us * 1000), span)
+            _end(_begun(run.tracer, span, Context()), span)
         for left in run.left():
             left.end(root.end_us * 1000)
+        run.root.set_attributes(root.attributes)
+        for link in root.links:
+            run.root.add_link(_target(link), link.attributes)
         _end(run.root, root)
 
 
-def _end(live: trace.Span, plain: Span) -> None:
-    """Write what is known of a span on a live one, and end it."""
-    live.set_attributes(plain.attributes)
-    for event in plain.events:
-        _add_event(live, event)
-    for link in plain.links:
-        _add_link(live, link)
-    if plain.error is not None:
-        from opentelemetry.trace import Status, StatusCode
+def _begun(tracer: trace.Tracer, plain: Span, context: Context) -> trace.Span:
+    """A live span that has begun with the attributes and the links of a plain one."""
+    return tracer.start_span(
+        plain.name,
+        context,
+        attributes=plain.attributes,
+        links=[trace.Link(_target(link), link.attributes) for link in plain.links],
+        start_time=plain.start_us * 1000,
+    )
 
+
+def _end(live: trace.Span, plain: Span) -> None:
+    """Write events and status of a plain span on a live one, and end it."""
+    for event in plain.events:
+        live.add_event(event.name, event.attributes, event.at_us * 1000)
+    if plain.error is not None:
         live.set_status(Status(StatusCode.ERROR, plain.error))
     live.end(plain.end_us * 1000)
 
 
-def _add_event(live: trace.Span, event: SpanEvent) -> None:
-    live.add_event(event.name, event.attributes, event.at_us * 1000)
-
-
-def _add_link(live: trace.Span, link: SpanLink) -> None:
-    target = TraceContext(link.trace_id, link.span_id)
-    live.add_link(span_context(target, is_remote=False), link.attributes)
+def _target(link: SpanLink) -> trace.SpanContext:
+    return span_context(TraceContext(link.trace_id, link.span_id), is_remote=False)

@@ -6,8 +6,6 @@ the run, which adds what the whole run alone can tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentrt.analysis import NodeRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId
@@ -17,10 +15,20 @@ from agentrt.telemetry import names
 from agentrt.telemetry.content import Capture, content_of, sanitize, sanitize_text, without_content
 from agentrt.telemetry.node_attributes import given_attributes
 from agentrt.telemetry.run_clock import RunClock
-from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanLink
+from agentrt.telemetry.span import Attributes, Span, SpanEvent
 
-LinkTo = Callable[[NodeId], "SpanLink | None"]
-"""A link to the span of a node; None if it has none."""
+
+def linked_nodes(node: NodeRecord) -> list[tuple[NodeId, str]]:
+    """Nodes that the span of a node links to, each with how: its data edges, and its fork."""
+    declared = node.declared
+    if not declared.deps and declared.plan is None and declared.fork_of is None:
+        return []
+    found = [(dep, "value") for dep in declared.deps]
+    if declared.plan:
+        found.append((declared.plan, "item"))
+    if declared.fork_of:
+        found.append((declared.fork_of, "fork"))
+    return [(node_id, how) for node_id, how in found if node_id != node.node_id]
 
 
 class NodeDescriptions:
@@ -35,8 +43,8 @@ class NodeDescriptions:
         self._clock = clock
         self._capture: Capture = capture
 
-    def describe(self, span: Span, node: NodeRecord, link_to: LinkTo) -> None:
-        """Add attributes given by the runtime, content, events, links and the error of a node."""
+    def describe(self, span: Span, node: NodeRecord) -> None:
+        """Add attributes given by the runtime, content, events and the error of a node."""
         given = given_attributes(node)
         span.attributes.update(sanitize(without_content(given)))
         if self._capture != "NO_CONTENT" and (content := content_of(given)):
@@ -53,7 +61,6 @@ class NodeDescriptions:
             span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
         if node.scheduled:
             span.events += tuple(self._decision(span, decision) for decision in node.scheduled)
-        self._link(span, node, link_to)
 
     def error_text(self, error: ErrorRecord) -> str:
         """Text of an error, unless it may quote content and none is captured."""
@@ -88,15 +95,3 @@ class NodeDescriptions:
             attributes[names.TERM.format(name)] = round(value, 6)
         at_us = self._clock.us_inside(span, decision.at_s)
         return SpanEvent(names.SCHEDULED, at_us, attributes)
-
-    def _link(self, span: Span, node: NodeRecord, link_to: LinkTo) -> None:
-        """Link data edges and forks; a later span cannot be an input of this one."""
-        declared = node.declared
-        if not declared.deps and declared.plan is None and declared.fork_of is None:
-            return
-        linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
-        linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
-        for node_id, how in linked:
-            target = link_to(node_id) if node_id and node_id != node.node_id else None
-            if target is not None:
-                span.links += (SpanLink(target.trace_id, target.span_id, {names.LINK: how}),)

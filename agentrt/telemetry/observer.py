@@ -14,8 +14,8 @@ from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.content_config import ContentChoice
 from agentrt.base.ids import RunId, trace_id_of
 from agentrt.protocol.events import Event
-from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
+from agentrt.telemetry.run_trace import RunTrace, run_trace_of
 from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of, with_content
 from agentrt.telemetry.span import Trace
 from agentrt.telemetry.steps import step_trace
@@ -82,7 +82,7 @@ class SpanObserver:
         self._max_waiting_nodes = max_waiting_nodes
         self._waiting_nodes = 0
         self._lock = threading.Lock()
-        self._runs: SimpleQueue[RunRecord | Trace | threading.Event | None] = SimpleQueue()
+        self._runs: SimpleQueue[RunTrace | Trace | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._trace_ids: dict[RunId, str] = {}
@@ -103,6 +103,11 @@ class SpanObserver:
         """Record a batch of events; returns at once."""
         if self._settings.enabled and not self._closed:
             self._recorder.on_events(events)
+
+    def on_record(self, record: RunRecord) -> None:
+        """Share the record of a run that begins, which the caller fills; see `RunRecorder`."""
+        if self._settings.enabled and not self._closed:
+            self._recorder.on_record(record)
 
     def add_trace(self, trace: Trace) -> None:
         """Export spans that belong to no run; without a collector they are left out."""
@@ -143,9 +148,9 @@ class SpanObserver:
     def _enqueue(self, record: RunRecord) -> None:
         """Queue a finished run for the thread."""
         _remember(self._trace_ids, record.run_id, record.trace_id)
-        self._put(record)
+        self._put(run_trace_of(record, self._settings.capture))
 
-    def _put(self, job: RunRecord | Trace) -> None:
+    def _put(self, job: RunTrace | Trace) -> None:
         """Queue a job, unless as many nodes wait as the memory is meant for."""
         with self._lock:
             if self._waiting_nodes and self._waiting_nodes + _size(job) > self._max_waiting_nodes:
@@ -166,21 +171,22 @@ class SpanObserver:
             try:
                 self._export(found)
             except Exception as error:
-                what = f"run {found.run_id}" if isinstance(found, RunRecord) else found.name
+                what = f"run {found.record.run_id}" if isinstance(found, RunTrace) else found.name
                 self._warn_once(f"the trace of {what} is lost: {error}")
             with self._lock:
                 self._waiting_nodes -= _size(found)
+            del found  # its record, and the builder of its trace
 
-    def _export(self, record: RunRecord | Trace) -> None:
+    def _export(self, job: RunTrace | Trace) -> None:
         if self._exporter is None:
             self._exporter = self._open()
-        if isinstance(record, Trace):
-            self._exporter.export([record])
+        if isinstance(job, Trace):
+            self._exporter.export([job])
             return
-        started = record.started
+        record, started = job.record, job.record.started
         if started is not None and started.trace_id and self._settings.endpoint:
             return  # the tracer provider of the process has its spans
-        run = build(record, self._settings.capture)
+        run = job.whole()
         steps = step_trace(record, run, self._settings.steps_every)
         path = self._exporter.export([run, steps] if steps else [run])
         if path is not None:
@@ -201,9 +207,9 @@ class SpanObserver:
             self._warn(f"telemetry: {text}")
 
 
-def _size(job: RunRecord | Trace) -> int:
+def _size(job: RunTrace | Trace) -> int:
     """Nodes or spans of a job, at least 1."""
-    return max(1, len(job.nodes) if isinstance(job, RunRecord) else len(job.spans))
+    return max(1, len(job.record.nodes) if isinstance(job, RunTrace) else len(job.spans))
 
 
 def _remember(known: dict[RunId, T], run_id: RunId, value: T) -> None:
