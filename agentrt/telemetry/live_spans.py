@@ -36,7 +36,11 @@ from agentrt.telemetry.steps import step_trace
 
 QUEUE_NODES = 65_536
 FLUSH_S = 5.0
-BATCH_S = 0.005
+BATCH_S = 0.05
+"""Longest time for which ended nodes wait for others. To wake for each node, while an engine
+computes the next one, costs as much as its span."""
+BATCH_NODES = 64
+"""So many do not wait. When a run ends, its loop begins those spans that have yet to begin."""
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -52,6 +56,7 @@ class LiveSpans:
         provider: The tracer provider; None takes that of the process, as it is when a run begins.
         keep: Choice of what is kept of prompts and answers; None leaves it to the environment.
         queue_nodes: Ended nodes that wait for their export, at most.
+        batch_s: Longest time for which ended nodes wait for others, so that they share a wake-up.
         warn: Reports that spans were dropped; None logs it.
 
     Raises:
@@ -68,6 +73,7 @@ class LiveSpans:
         *,
         keep: ContentChoice | None = None,
         queue_nodes: int = QUEUE_NODES,
+        batch_s: float = BATCH_S,
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self._capture = capture_by(capture_of(environment), keep)
@@ -75,7 +81,7 @@ class LiveSpans:
         self._provider = provider
         self._runs: dict[RunId, LiveRun] = {}
         self._queue: deque[Callable[[], object]] = deque()
-        self._max_queue = queue_nodes
+        self._max_queue, self._batch_s = queue_nodes, batch_s
         self._has_work, self._hurries = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._warn = warn or _log.warning
@@ -161,6 +167,7 @@ class LiveSpans:
         if self._thread is not None:
             self.flush(timeout_s)
             self._is_closed = True
+            self._hurries.set()
             self._has_work.set()
             self._thread = None
 
@@ -173,6 +180,8 @@ class LiveSpans:
             self._queue.append(job)
             if not self._has_work.is_set():
                 self._has_work.set()
+            if len(self._queue) >= BATCH_NODES and not self._hurries.is_set():
+                self._hurries.set()
             return True
         if not self.dropped_spans:
             self._warn("telemetry: the tracer provider falls behind, and spans are dropped")
@@ -183,7 +192,7 @@ class LiveSpans:
         """Do what is queued, a batch at a time: to wake for each node would cost what it takes."""
         while not self._is_closed:
             self._has_work.wait()
-            self._hurries.wait(BATCH_S)
+            self._hurries.wait(self._batch_s)
             self._has_work.clear()
             self._hurries.clear()
             while self._queue:

@@ -2,7 +2,7 @@
 
 from agentrt.analysis import RunRecord, RunRecorder, split
 from agentrt.base.errors import ErrorRecord
-from agentrt.base.ids import RequestId
+from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, StepDone, StepRecord
 from tests.oracles.random_runs import play
@@ -34,6 +34,38 @@ def test_runs_that_do_not_end_are_handed_out_when_given_up() -> None:
     assert done == []
     recorder.finish_open()
     assert [record.finished for record in done] == [None]
+
+
+def test_a_record_that_another_fills_is_passed_on_at_its_end() -> None:
+    events = play((Work("tool", decode_s=0.5), WaitStatement(0)))
+    filled: list[RunRecord] = []
+    passed_on: list[RunRecord] = []
+    taker = RunRecorder(passed_on.append)
+    filler = RunRecorder(filled.append, on_begin=taker.on_record)
+    for event in events:
+        assert passed_on == []
+        filler.on_events([event])
+        taker.on_events([event])
+    assert passed_on == filled
+    (record,) = filled
+    alone = RunRecord()
+    alone.on_events(events)
+    assert split(record) == split(alone)
+    assert record.last_at_s == alone.last_at_s
+    assert [node.seq for node in record.nodes.values()] == [
+        node.seq for node in alone.nodes.values()
+    ]
+
+
+def test_a_record_that_another_fills_is_handed_out_when_given_up() -> None:
+    passed_on: list[RunRecord] = []
+    taker = RunRecorder(passed_on.append)
+    record = RunRecord(RunId("00000000000000a1"))
+    taker.on_record(record)
+    taker.on_events(play((Work("tool", decode_s=0.5),), run_id=record.run_id)[:-1])
+    taker.finish_open()
+    assert passed_on == [record]
+    assert record.nodes == {}  # nobody has filled it
 
 
 def test_a_step_belongs_to_every_run_in_its_batch() -> None:

@@ -1,14 +1,23 @@
 """What orchestration costs a node: `python tests/runtime/orchestration_cost.py [nodes]`.
 
-One program makes that many nodes and awaits them all, on a scripted engine without any delay. The
-engine's own time is measured apart (the same requests straight to it) and taken off. CPU time of
-the whole process, median of 7; the second figure is with spans written to a Jaeger file, the third
-with live spans in a tracer provider too, the fourth with transcripts written.
+One program makes that many nodes and awaits them all, on a scripted engine without any delay. Five
+arms take turns, forth and back round by round: without observers, with spans written to a Jaeger
+file, with live spans in a tracer provider too, with transcripts written, and the engine alone (the
+same requests straight to it), which is taken off.
+
+`processor` is CPU time of the whole process until all is written and handed over, `latency` is from
+submit to result. The figures are medians of 8; those with a sign are medians of the differences
+from the arm without observers in the same round.
+
+`paced` is the chain on an engine that takes 5 ms an answer: what is done while it computes costs no
+latency there, and processor time all the same.
 """
 
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,8 +29,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from agentrt import chat, gather, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.record import record
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text
+from agentrt.program import Program
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
@@ -29,7 +40,10 @@ from agentrt.telemetry import SpanObserver, TranscriptObserver
 from agentrt.testing import ScriptedBackend
 
 ASK = chat(system="Be brief.")
-ROUNDS = 7
+ROUNDS = 8
+PACED_TOKENS_PER_S, PACED_NODES = 200.0, 100
+WITHOUT = "without"
+ARMS = (WITHOUT, "file", "live spans too", "transcripts")
 
 
 @tool(effects="pure")
@@ -79,32 +93,67 @@ def live_provider() -> TracerProvider:
     return provider
 
 
+@record
+class Cost:
+    """Microseconds a node: CPU time of the process, and time on the clock."""
+
+    processor_us: float
+    latency_us: float
+
+
+def now() -> Cost:
+    """Instants in microseconds."""
+    return Cost(time.process_time() * 1e6, time.perf_counter() * 1e6)
+
+
+def since(begun: Cost, ended: Cost, nodes: int) -> Cost:
+    """Time between two instants, a node."""
+    processor_us = (ended.processor_us - begun.processor_us) / nodes
+    return Cost(processor_us, (ended.latency_us - begun.latency_us) / nodes)
+
+
 async def run_once(
-    program_to_run: object,
+    arm: str,
+    folder: Path,
+    shape: Program[..., int],
     nodes: int,
-    observer: SpanObserver | TranscriptObserver | None = None,
-    provider: TracerProvider | None = None,
-) -> float:
-    backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=4096)
-    observers = [observer] if observer is not None else []
+    tokens_per_s: float = math.inf,
+) -> Cost:
+    """Cost of one run of an arm."""
+    backend = ScriptedBackend(
+        lambda request, prompt: "y",
+        clock=MonotonicClock(),
+        max_running=4096,
+        decode_tokens_per_s=tokens_per_s,
+    )
+    observers: list[SpanObserver | TranscriptObserver] = []
+    if arm == "transcripts":
+        observers.append(TranscriptObserver(folder))
+    elif arm != WITHOUT:
+        observers.append(SpanObserver(folder=folder, environment={}))
+    provider = live_provider() if arm == "live spans too" else None
     runtime = Runtime({"default": (backend, None)}, observers=observers, tracer_provider=provider)
     async with runtime:
-        started_s = time.process_time()
-        await runtime.run(program_to_run, nodes)  # type: ignore[arg-type]
-        if observer is not None:
+        begun = now()
+        await runtime.run(shape, nodes)
+        over = now()
+        for observer in observers:
             observer.close(timeout_s=60.0)
-    return time.process_time() - started_s  # live spans are handed over at the end
+    whole, run = since(begun, now(), nodes), since(begun, over, nodes)  # live spans end at the end
+    return Cost(whole.processor_us, run.latency_us)
 
 
-async def engine_alone(nodes: int, at_once: int) -> float:
+async def engine_alone(nodes: int, at_once: int) -> Cost:
+    """Cost of the engine for the requests of generations, so many at once."""
     backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=4096)
     await backend.start()
-    prompt = MessagePrompt((Open("user"), Text("x"), Close()))
-    started_s = time.process_time()
-    sent = ended = 0
+    system = (Open("system"), Text("Be brief."), Close())
+    prompt = MessagePrompt((*system, Open("user"), Text("x"), Close()))
+    begun = now()
+    sent = answered = 0
     events = backend.events()
-    while ended < nodes:
-        while sent < nodes and sent - ended < at_once:
+    while answered < nodes:
+        while sent < nodes and sent - answered < at_once:
             backend.submit(
                 GenerateRequest(
                     RequestId(sent),
@@ -118,34 +167,58 @@ async def engine_alone(nodes: int, at_once: int) -> float:
             sent += 1
         event = await anext(events)
         if isinstance(event, StepDone):
-            ended += len(event.ends)
-    took_s = time.process_time() - started_s
+            answered += len(event.ends)
+    ended = now()
     await backend.aclose()
-    return took_s
+    return since(begun, ended, nodes)
+
+
+def measured(
+    folder: Path, shape: Program[..., int], nodes: int, tokens_per_s: float = math.inf
+) -> dict[str, list[Cost]]:
+    """Costs of all arms, by round."""
+    costs: dict[str, list[Cost]] = {arm: [] for arm in ARMS}
+    for turn in range(ROUNDS):
+        for arm in ARMS if turn % 2 == 0 else reversed(ARMS):
+            once = partial(run_once, arm, folder, shape, nodes, tokens_per_s)
+            costs[arm].append(anyio.run(once))
+    return costs
+
+
+def lines(name: str, costs: dict[str, list[Cost]], engine: Cost) -> Iterator[str]:
+    """The table of a shape."""
+    without = costs[WITHOUT]
+    processor_us = median([one.processor_us for one in without])
+    latency_us = median([one.latency_us for one in without])
+    yield (
+        f"{name:12} processor {processor_us - engine.processor_us:6.1f} us a node, latency "
+        f"{latency_us - engine.latency_us:6.1f} (the engine's {engine.processor_us:.1f} and "
+        f"{engine.latency_us:.1f} taken off)"
+    )
+    for arm in ARMS[1:]:
+        pairs = list(zip(without, costs[arm], strict=True))
+        processor_us = median([one.processor_us - base.processor_us for base, one in pairs])
+        latency_us = median([one.latency_us - base.latency_us for base, one in pairs])
+        yield f"  {arm:18} {processor_us:+6.1f}{'':21} {latency_us:+6.1f}"
 
 
 def main() -> None:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    for shape, at_once in ((generations, nodes), (chain, 1), (tools, 0), (programs, 0)):
-        whole, traced, live, told, alone = [], [], [], [], []
-        with TemporaryDirectory() as folder:
-            for _ in range(ROUNDS):
-                whole.append(anyio.run(run_once, shape, nodes))
-                spans = SpanObserver(folder=Path(folder), environment={})
-                traced.append(anyio.run(run_once, shape, nodes, spans))
-                spans = SpanObserver(folder=Path(folder), environment={})
-                live.append(anyio.run(run_once, shape, nodes, spans, live_provider()))
-                transcripts = TranscriptObserver(Path(folder))
-                told.append(anyio.run(run_once, shape, nodes, transcripts))
-                alone.append(anyio.run(engine_alone, nodes, at_once) if at_once else 0.0)
-        us = 1e6 / nodes
-        engine = median(alone) * us
-        print(
-            f"{shape.name:12} {median(whole) * us - engine:6.1f} us a node, with telemetry "
-            f"{median(traced) * us - engine:6.1f}, with live spans too "
-            f"{median(live) * us - engine:6.1f}, with transcripts "
-            f"{median(told) * us - engine:6.1f} (the scripted engine's {engine:.1f} taken off)"
-        )
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for shape, at_once in ((generations, nodes), (chain, 1), (tools, 0), (programs, 0)):
+            costs = measured(folder, shape, nodes)
+            alone = [
+                anyio.run(engine_alone, nodes, at_once) if at_once else Cost(0.0, 0.0)
+                for _ in range(ROUNDS)
+            ]
+            engine = Cost(
+                median([one.processor_us for one in alone]),
+                median([one.latency_us for one in alone]),
+            )
+            print("\n".join(lines(shape.name, costs, engine)), flush=True)
+        paced = measured(folder, chain, PACED_NODES, PACED_TOKENS_PER_S)
+        print("\n".join(lines("paced", paced, Cost(0.0, 1e6 / PACED_TOKENS_PER_S))))
 
 
 if __name__ == "__main__":

@@ -6,24 +6,28 @@ Counts are the same on any machine; `orchestration_cost.py` beside this takes th
 import gc
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import anyio
+import opentelemetry.sdk.trace
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 import agentrt
 from agentrt import RunConfig, chat, gather, program, tool
-from agentrt.base.clock import MonotonicClock
+from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.protocol.events import Event
 from agentrt.runtime import Runtime
 from agentrt.telemetry import SpanObserver
 from agentrt.testing import ScriptedBackend
 
 PACKAGE = str(Path(agentrt.__file__).parent)
+SDK = opentelemetry.sdk.trace.__file__
 SCRIPTED = str(Path(PACKAGE) / "testing")
 ASK = chat(system="Be brief.")
 FEW, MANY = 20, 60
@@ -66,58 +70,71 @@ class Count:
     """Counts what runs while it is entered, in this thread and in those that start meanwhile."""
 
     def __init__(self) -> None:
-        self.found: Counter[str] = Counter()
+        self._by_thread: defaultdict[int, Counter[str]] = defaultdict(Counter)
+
+    @property
+    def found(self) -> Counter[str]:
+        """What was counted in all threads; each counts for itself, since `+=` is not atomic."""
+        return sum(self._by_thread.values(), Counter())
 
     def __call__(self, frame: FrameType, what: str, argument: object) -> None:
         if what != "call":
             return
         code = frame.f_code
-        file = code.co_filename
+        file, found = code.co_filename, self._by_thread[threading.get_ident()]
         # anyio asks sniffio if another library has installed it.
-        self.found["calls"] += not file.startswith(SCRIPTED) and "/sniffio/" not in file
+        found["calls"] += not file.startswith(SCRIPTED) and "/sniffio/" not in file
         if file.startswith(PACKAGE) and not file.startswith(SCRIPTED) and code.co_name[0] != "<":
-            self.found["functions"] += 1  # comprehensions are frames in some Pythons only
+            found["functions"] += 1  # comprehensions are frames in some Pythons only
         elif code.co_name == "_run" and file.endswith("events.py"):
-            self.found["turns"] += 1
+            found["turns"] += 1
+        elif code.co_name == "start_span" and file == SDK:
+            found["spans"] += 1
 
-    def __enter__(self) -> Counter[str]:
+    def __enter__(self) -> None:
         threading.setprofile(self)
         sys.setprofile(self)
-        return self.found
 
     def __exit__(self, *error: object) -> None:
         sys.setprofile(None)
         threading.setprofile(None)
 
     def on_events(self, events: Sequence[Event]) -> None:
-        self.found["events"] += len(events)
+        self._by_thread[threading.get_ident()]["events"] += len(events)
 
 
-async def run(shape: Any, nodes: int, folder: Path | None) -> Counter[str]:
-    backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=999)
-    count = Count()
+async def run(shape: Any, nodes: int, folder: Path | None, *, live: bool) -> Counter[str]:
+    clock = FakeClock() if live else MonotonicClock()  # no stage is long enough for a span then
+    backend = ScriptedBackend(lambda request, prompt: "y", clock=clock, max_running=999)
+    count, provider = Count(), TracerProvider(shutdown_on_exit=False) if live else None
     spans = SpanObserver(folder=folder, environment={}) if folder is not None else None
     observers = [spans] if spans is not None else [count]
     config = RunConfig(blocking_call_s=0)  # the watch of the loop takes turns by the clock
-    backends = {"default": (backend, None)}
-    async with Runtime(backends, observers=observers, config=config) as runtime:
-        with count as found:
+    with count:
+        async with Runtime(
+            {"default": (backend, None)},
+            observers=observers,
+            config=config,
+            clock=clock,
+            tracer_provider=provider,
+        ) as runtime:
             await runtime.run(shape, nodes)
-            if spans is not None:
-                spans.close(timeout_s=60.0)
-    return found
+        if spans is not None:
+            spans.close(timeout_s=60.0)
+    return count.found
 
 
-def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
+def a_node(shape: Any, folder: Path | None = None, *, live: bool = False) -> dict[str, float]:
     """What one node more costs."""
-    anyio.run(run, shape, FEW, folder)  # what is made once is made now
+    measure = partial(run, live=live)
+    anyio.run(measure, shape, FEW, folder)  # what is made once is made now
     gc.collect()
     gc.disable()  # what other tests have left is not collected meanwhile
     try:
-        few, many = (anyio.run(run, shape, nodes, folder) for nodes in (FEW, MANY))
+        few, many = (anyio.run(measure, shape, nodes, folder) for nodes in (FEW, MANY))
     finally:
         gc.enable()
-    return {name: (many[name] - few[name]) / (MANY - FEW) for name in many}
+    return {name: (many[name] - few[name]) / (MANY - FEW) for name in few | many}
 
 
 @pytest.mark.parametrize(
@@ -148,3 +165,18 @@ def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: 
     """A node with its record, its spans and their text."""
     cost = a_node(shape, tmp_path)
     assert cost["functions"] <= functions
+
+
+@pytest.mark.parametrize(
+    ("shape", "calls", "functions"),
+    [(generations, 505, 268), (chain, 680, 346), (tools, 405, 202), (programs, 340, 154)],
+    ids=["generations", "chain", "tools", "programs"],
+)
+def test_what_a_node_costs_with_live_spans_too(
+    shape: Any, calls: int, functions: int, tmp_path: Path
+) -> None:
+    """A node has one span of the provider, which is told everything once."""
+    cost = a_node(shape, tmp_path, live=True)
+    assert cost["spans"] == 1
+    assert cost["functions"] <= functions
+    assert cost["calls"] <= calls  # of the provider too

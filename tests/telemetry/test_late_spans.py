@@ -8,7 +8,9 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 
 from agentrt.protocol.events import NodeFinished
 from agentrt.telemetry.live_run import LiveRun
-from agentrt.telemetry.live_spans import LiveSpans
+from agentrt.telemetry.live_spans import BATCH_NODES, LiveSpans
+from tests.oracles.random_runs import play
+from tests.telemetry.conftest import FINANCE
 
 
 class Watching(SpanProcessor):
@@ -16,15 +18,26 @@ class Watching(SpanProcessor):
 
     def __init__(self) -> None:
         self.threads: dict[int, list[int]] = {}
+        self.begun_with: dict[int, set[str]] = {}
+        self.ended_with: dict[int, set[str]] = {}
         self.go, self.is_ending = threading.Event(), threading.Event()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         begun = self.threads.setdefault(span.get_span_context().span_id, [])
         begun.append(threading.get_ident())
+        self.begun_with[span.get_span_context().span_id] = told(span)
 
     def on_end(self, span: ReadableSpan) -> None:
+        assert span.context is not None
+        self.ended_with[span.context.span_id] = told(span)
         self.is_ending.set()
         self.go.wait()
+
+
+def told(span: ReadableSpan) -> set[str]:
+    """What a span has: names of attributes, and the nodes that it is linked to."""
+    links = {f"link to {link.context.span_id:016x}" for link in span.links}
+    return set(span.attributes or ()) | links
 
 
 def watched(finance: list[Any], **settings: Any) -> tuple[Watching, LiveSpans, LiveRun]:
@@ -73,3 +86,29 @@ def test_a_span_for_which_there_was_no_room_does_not_begin(finance: list[Any]) -
     watching.go.set()
     live.close()
     assert len(watching.threads) == 1 + nodes - live.dropped_spans
+
+
+def test_a_late_span_begins_with_all_that_its_node_tells(finance: list[Any]) -> None:
+    watching, live, run = watched(finance)
+    watching.go.set()
+    live.close()
+    nodes = {int(one, 16) for one in run.span_ids.values()}
+    assert len(nodes) == len(ended_nodes(finance))
+    begun_with = [watching.begun_with[one] for one in nodes]
+    assert begun_with == [watching.ended_with[one] for one in nodes]
+    assert sum("gen_ai.usage.output_tokens" in one for one in begun_with) == 2
+    assert {f"link to {one:016x}" for one in nodes} & set.union(*begun_with)
+
+
+def test_many_ended_nodes_do_not_wait_for_others(finance: list[Any]) -> None:
+    """The loop begins what has yet to begin when a run ends, so that must not be much."""
+    watching, provider = Watching(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(watching)
+    live = LiveSpans({}, provider, batch_s=3600.0)
+    for number in range(1 + BATCH_NODES // len(ended_nodes(finance))):
+        events = play(FINANCE, run_id=f"{number:016x}")[:-1]
+        live.begin_run(events[0], None)  # type: ignore[arg-type]
+        live.on_events(events)
+    assert watching.is_ending.wait(60.0)
+    watching.go.set()
+    live.close()

@@ -19,12 +19,18 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.errors import ToolFailed
 from agentrt.protocol.events import RunFinished
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.telemetry import SpanObserver
+from agentrt.telemetry import SpanObserver, names
 from agentrt.testing import ScriptedBackend
 from tests.oracles.http_answers import answering
 from tests.telemetry.provider import KeptSpans, is_child, orphans
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+BY_THE_RUN = {
+    *(names.NODE_SLACK_MS, names.CRITICAL, names.NODE_DECLARED_MS, names.NODE_ORDER),
+    *(names.NODE_DEMANDED_MS, names.NODE_AFTER, names.NODE_ENDED_MS, names.NODE_END_AFTER),
+    *(names.NODE_STAGES, names.STAGE_MS.format("queue"), "span.kind", "otel.scope.name"),
+}
+"""Attributes that spans of nodes have in files only."""
 SYSTEM = chat(system="Be brief.")
 
 
@@ -148,6 +154,41 @@ def test_both_accounts_have_the_same_ids_and_nothing_twice(kept: KeptSpans, tmp_
     }
     (finished,) = [event for event in seen.events if isinstance(event, RunFinished)]
     assert set(finished.span_ids.values()) == set(nodes)
+
+
+def plain(value: Any) -> Any:
+    """A value of an attribute as a Jaeger file has it."""
+    if isinstance(value, tuple):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
+
+
+def test_a_live_span_tells_what_the_file_tells_of_its_node(kept: KeptSpans, tmp_path: Path) -> None:
+    """The file has more: what the whole run tells, as the provider gets it with the root."""
+    observer = SpanObserver(folder=tmp_path, environment={})
+    run(advise, "IBM", observers=[observer])
+    observer.close()
+    (path,) = observer.files.values()
+    (trace_of_run,) = json.loads(path.read_text("utf-8"))["data"]
+    spans = {span["spanID"]: span for span in trace_of_run["spans"]}
+    compared = 0
+    for live in kept.all:
+        assert live.context is not None
+        told = spans.get(f"{live.context.span_id:016x}")
+        if told is None:
+            assert live.name.startswith(("engine.", "SELECT"))
+            continue
+        compared += 1
+        tags = {tag["key"]: tag["value"] for tag in told["tags"]}
+        given = {key: plain(value) for key, value in (live.attributes or {}).items()}
+        given.pop("shop.symbol", None)  # set by the tool
+        assert given.items() <= tags.items()
+        assert tags.keys() - given.keys() <= BY_THE_RUN
+        links = {link["spanID"] for link in told["references"] if link["refType"] != "CHILD_OF"}
+        assert {f"{link.context.span_id:016x}" for link in live.links} == links
+        logs = [log["fields"][0]["value"] for log in told["logs"]]
+        assert [event.name for event in live.events] == logs
+    assert compared == 6
 
 
 def test_a_collector_gets_no_run_that_the_provider_has(
