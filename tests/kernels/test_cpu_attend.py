@@ -101,6 +101,10 @@ def test_every_row_sees_its_pages_by_either_product(other_dot):
     check(CpuKernels(1, other_dot))
 
 
+def test_every_row_sees_its_pages_on_other_processors(level_library):
+    check(CpuKernels(1, level_library))
+
+
 @pytest.mark.parametrize("window", [None, 40, 700])
 @pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("coded", [False, True])

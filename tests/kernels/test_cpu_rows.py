@@ -185,6 +185,14 @@ def test_a_packed_linear_is_one_by_either_product(other_dot):
     check_linear(CpuKernels(1, other_dot))
 
 
+def test_rows_are_the_same_on_other_processors(level_library):
+    kernels = CpuKernels(1, level_library)
+    check_rows(kernels)
+    check_rope(kernels)
+    check_rope_into_codes(kernels)
+    check_linear(kernels)
+
+
 def test_a_weight_that_cannot_be_packed_is_refused(kernels):
     with pytest.raises(ValueError, match="float16 with 4 inputs"):
         kernels.pack(torch.zeros(4, 4, dtype=torch.float16))

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.reference import Reference
 
 
@@ -108,6 +109,10 @@ def check_sample(kernels, rows, tokens, shape, masked, seed):
 
 def test_tokens_are_drawn_as_the_reference_draws(kernels):
     check_sample(kernels)
+
+
+def test_tokens_are_drawn_the_same_on_other_processors(level_library):
+    check_sample(CpuKernels(1, level_library))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -273,7 +273,7 @@ INLINE void prefetch_head(const void *row, int64_t head, int dim) {
 
 // Words of sixteen tokens become columns: what one register holds of each.
 template <class S>
-INLINE void turn_words(const void **rows, int64_t at, u32 row[LANES]) {
+INLINE void turn_words(const void **rows, int64_t at, u32 (&row)[LANES]) {
   UNROLL
   for (int i = 0; i < LANES; i++) row[i] = load_bits((const S *)rows[i] + at);
   transpose(row);
@@ -447,7 +447,7 @@ template <class T, class S>
 INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Score &how, int at,
                          int end) {
   constexpr bool PAIRS = pairs_of<T>();
-  const i32 ahead = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const i32 ahead = counted();
   int low = walk.low[n] - at, past = std::min(walk.past[n], end) - at;
   f32 s[TILE / LANES], most = all(HIDDEN);
   float scaling = how.softcap > 0 ? how.scaling / how.softcap : how.scaling * LOG2_E;
@@ -459,7 +459,7 @@ INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Sco
     if (how.softcap > 0) s[c] = tanh_of(s[c]) * all(how.softcap * LOG2_E);
     if (low > c * LANES || past < (c + 1) * LANES) {
       i32 place = ahead + c * LANES;
-      s[c] = (place >= low) & (place < past) ? s[c] : all(HIDDEN);
+      s[c] = chosen((place >= low) & (place < past), s[c], all(HIDDEN));
     }
     most = largest(most, s[c]);
   }

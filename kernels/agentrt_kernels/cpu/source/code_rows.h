@@ -89,8 +89,8 @@ struct RowScale {
       faults += value * all(0);
     }
     float scale = top(size) / most;
-    turn = all(scale > 0 ? 1.0f / scale : 0.0f);
-    if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+    float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+    turn = all(inverse <= 3.0e38f ? inverse : 0.0f);  // else all is tiny
     value = scale + sum(faults);
   }
 };

@@ -5,10 +5,7 @@
 #pragma once
 #include <cmath>
 
-#include "vector.h"
-
-typedef int8_t i8x16 __attribute__((vector_size(16)));
-typedef i8x16 i8_anywhere __attribute__((aligned(1), may_alias));
+#include "shuffle.h"
 
 constexpr float MOST_CODE = 127.0f;
 constexpr float TINY_SCALE = 1e-30f;
@@ -17,7 +14,7 @@ INLINE f32 load(const int8_t *from) {
 #if defined(__AVX512F__)
   return (f32)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from)));
 #else
-  return __builtin_convertvector(*(const i8_anywhere *)from, f32);
+  return converted_to<f32>(widened_from<i32, int8_t>(from));
 #endif
 }
 INLINE float widen(int8_t x) { return x; }
@@ -26,7 +23,7 @@ INLINE f32 converted(i32 whole) {
 #if defined(__AVX512F__)
   return (f32)_mm512_cvtepi32_ps((__m512i)whole);
 #else
-  return __builtin_convertvector(whole, f32);
+  return converted_to<f32>(whole);
 #endif
 }
 

@@ -13,11 +13,9 @@
 constexpr int PANEL = 32;
 constexpr int64_t AHEAD = 4096;  // bytes
 constexpr int WIDE = PANEL / LANES;
-#if defined(__AVX512F__)
-constexpr int MOST_ROWS = 12;
-#else
-constexpr int MOST_ROWS = 2;
-#endif
+// Rows whose sums stay in registers, and how many vectors of a panel's columns pass them at once.
+constexpr int MOST_ROWS = REGISTER_BYTES == 64 ? 12 : REGISTER_BYTES == 32 ? 4 : 2;
+constexpr int vectors_at_once(int rows) { return REGISTER_BYTES == 64 || rows == 1 ? WIDE : 1; }
 
 // How the columns of a panel become a result.
 enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
@@ -63,42 +61,38 @@ static void pack_panel(const T *weight, int64_t stride, int inputs, RowOf row_of
   }
 }
 
-// Sums of ROWS rows times one panel, `[ROWS][PANEL]`. Memory `ahead` bytes on is prefetched.
-template <int ROWS>
-static __attribute__((noinline)) void multiply(const float *x, int64_t stride, const float *panel,
-                                               int inputs, int64_t ahead, float *out) {
-  f32 sums[ROWS][WIDE] = {};
+// Sums of ROWS rows times AT_ONCE vectors of a panel's columns, from the first of them on. Memory
+// `ahead` bytes on is prefetched.
+template <int ROWS, int AT_ONCE>
+INLINE void add_products(const float *x, int64_t stride, const float *columns, int inputs, int64_t ahead,
+                         f32 (&sums)[ROWS][AT_ONCE]) {
   for (int k = 0; k < inputs; k++) {
-    f32 w[WIDE];
+    f32 w[AT_ONCE];
     UNROLL
-    for (int v = 0; v < WIDE; v++) {
-      w[v] = load(panel + (size_t)k * PANEL + v * LANES);
-      __builtin_prefetch((const char *)(panel + (size_t)k * PANEL + v * LANES) + ahead, 0, 2);
+    for (int v = 0; v < AT_ONCE; v++) {
+      const float *from = columns + (size_t)k * PANEL + v * LANES;
+      w[v] = load(from);
+      __builtin_prefetch((const char *)from + ahead, 0, 2);
     }
     UNROLL
     for (int row = 0; row < ROWS; row++) {
       f32 value = all(x[row * stride + k]);
       UNROLL
-      for (int v = 0; v < WIDE; v++) sums[row][v] += value * w[v];
+      for (int v = 0; v < AT_ONCE; v++) sums[row][v] += value * w[v];
     }
   }
-  UNROLL
-  for (int row = 0; row < ROWS; row++)
-    UNROLL
-    for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
 }
 
 // The same of pairs, by dot products, or in fp32 for rows that are.
-template <int ROWS, class Row>
-static __attribute__((noinline)) void multiply(const Row *x, int64_t stride, const bf16 *panel,
-                                               int inputs, int64_t ahead, float *out) {
-  f32 sums[ROWS][WIDE] = {};
+template <int ROWS, int AT_ONCE, class Row>
+INLINE void add_products(const Row *x, int64_t stride, const bf16 *columns, int inputs, int64_t ahead,
+                         f32 (&sums)[ROWS][AT_ONCE]) {
   for (int k = 0; k < inputs; k += 2) {
-    u32 w[WIDE];
-    f32 even[WIDE], odd[WIDE];
+    u32 w[AT_ONCE];
+    f32 even[AT_ONCE], odd[AT_ONCE];
     UNROLL
-    for (int v = 0; v < WIDE; v++) {
-      const bf16 *from = panel + (size_t)k * PANEL + v * 2 * LANES;
+    for (int v = 0; v < AT_ONCE; v++) {
+      const bf16 *from = columns + (size_t)k * PANEL + v * 2 * LANES;
       w[v] = load_bits(from);
       __builtin_prefetch((const char *)from + ahead, 0, 2);
       even[v] = first_of(w[v]);
@@ -110,31 +104,43 @@ static __attribute__((noinline)) void multiply(const Row *x, int64_t stride, con
       if constexpr (std::is_same_v<Row, float>) {
         f32 one = all(here[0]), two = all(here[1]);
         UNROLL
-        for (int v = 0; v < WIDE; v++) sums[row][v] = sums[row][v] + one * even[v] + two * odd[v];
+        for (int v = 0; v < AT_ONCE; v++) sums[row][v] = sums[row][v] + one * even[v] + two * odd[v];
       } else {
         uint32_t pair;
         memcpy(&pair, here, 4);
         u32 value = all_bits(pair);
         UNROLL
-        for (int v = 0; v < WIDE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
+        for (int v = 0; v < AT_ONCE; v++) sums[row][v] = dot(sums[row][v], w[v], value);
       }
     }
   }
-  UNROLL
-  for (int row = 0; row < ROWS; row++)
+}
+
+// Sums of ROWS rows times one panel, `[ROWS][PANEL]`.
+template <int ROWS, class T, class Row>
+static __attribute__((noinline)) void multiply(const Row *x, int64_t stride, const T *panel, int inputs,
+                                               int64_t ahead, float *out) {
+  constexpr int AT_ONCE = vectors_at_once(ROWS);
+  constexpr int EACH = LANES * sizeof(float) / sizeof(T);  // values of a vector of columns
+  for (int first = 0; first < WIDE; first += AT_ONCE) {
+    f32 sums[ROWS][AT_ONCE] = {};
+    add_products(x, stride, panel + first * EACH, inputs, ahead, sums);
     UNROLL
-    for (int v = 0; v < WIDE; v++) store(out + row * PANEL + v * LANES, sums[row][v]);
+    for (int row = 0; row < ROWS; row++)
+      UNROLL
+      for (int v = 0; v < AT_ONCE; v++) store(out + row * PANEL + (first + v) * LANES, sums[row][v]);
+  }
 }
 
 template <class T, class Row>
 static void multiply_rows(int rows, const Row *x, int64_t stride, const T *panel, int inputs,
                           int64_t ahead, float *out) {
 #define ROWS_ARE(N) \
-  case N: return multiply<N>(x, stride, panel, inputs, ahead, out);
+  case N:           \
+    if constexpr (N <= MOST_ROWS) return multiply<N>(x, stride, panel, inputs, ahead, out);
   switch (rows) {
     ROWS_ARE(1)
     ROWS_ARE(2)
-#if defined(__AVX512F__)
     ROWS_ARE(3)
     ROWS_ARE(4)
     ROWS_ARE(5)
@@ -145,7 +151,6 @@ static void multiply_rows(int rows, const Row *x, int64_t stride, const T *panel
     ROWS_ARE(10)
     ROWS_ARE(11)
     ROWS_ARE(12)
-#endif
   }
 #undef ROWS_ARE
 }

@@ -104,7 +104,7 @@ INLINE f32 code_values(u32 words, int input, f32 table) {
   u32 code = words >> (input % 4 * 8 + (BITS == 4 ? input / 4 * 4 : 0));
   if (CODING == Coding::TABLE) return looked_up(table, code);
   constexpr int MIDDLE = BITS == 8 ? 128 : 8;
-  return __builtin_convertvector((i32)(code & (BITS == 8 ? 255u : 15u)) - MIDDLE, f32);
+  return converted_to<f32>((i32)(code & (BITS == 8 ? 255u : 15u)) - MIDDLE);
 }
 
 // The same by fp32, of any coding.

@@ -6,7 +6,7 @@
 #pragma once
 #include <vector>
 
-#include "vector.h"
+#include "shuffle.h"
 
 struct RoundCall {
   const void *weight;
@@ -23,17 +23,22 @@ struct RoundCall {
 INLINE f32 nearest(f32 x) {
 #if defined(__AVX512F__)
   return (f32)_mm512_roundscale_ps((__m512)x, 0);
+#elif defined(__AVX2__)
+  constexpr int EVEN = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {(decltype(x.low))_mm256_round_ps((__m256)x.low, EVEN),
+          (decltype(x.low))_mm256_round_ps((__m256)x.high, EVEN)};
 #else
-  UNROLL
-  for (int i = 0; i < LANES; i++) x[i] = __builtin_nearbyintf(x[i]);
-  return x;
+  float values[LANES];
+  write(values, x);
+  for (float &value : values) value = __builtin_nearbyintf(value);
+  return read<f32>(values);
 #endif
 }
 
 INLINE f32 code_of(f32 value, f32 turn, f32 least, f32 most) {
   f32 code = nearest(value * turn);
-  code = code < least ? least : code;
-  return code > most ? most : code;
+  code = chosen(code < least, least, code);
+  return chosen(code > most, most, code);
 }
 
 // A group of fp32 values, with zeros up to a multiple of LANES.
@@ -53,8 +58,6 @@ static float largest_value(const Group &group) {
     if (group.values[k] == size || group.values[k] == -size) return group.values[k];
   return size;  // no number
 }
-
-typedef int8_t bytes __attribute__((vector_size(16)));
 
 struct Fit {
   float squares, along;  // of the codes, and their products with the values
@@ -78,9 +81,8 @@ static void write_codes(const Group &group, float scale, float least, float most
                         int8_t *to) {
   f32 turn = all(scale == 0 ? 0.0f : 1.0f / scale);
   for (int k = 0; k < count; k += LANES) {
-    i32 code = __builtin_convertvector(
-        code_of(load(group.values + k), turn, all(least), all(most)), i32);
-    bytes narrow = __builtin_convertvector(code, bytes);
+    f32 code = code_of(load(group.values + k), turn, all(least), all(most));
+    auto narrow = converted_to<Lanes<int8_t, LANES>>(converted_to<i32>(code));
     memcpy(to + k, &narrow, std::min(LANES, count - k));
   }
 }
@@ -138,14 +140,14 @@ static LaneScales search_lanes(const RoundCall &call, const float *values, const
   f32 size = all(0), most = all(0);
   for (int k = 0; k < call.group; k++) {
     f32 value = load(values + k * LANES), without_sign = largest(value, -value);
-    most = without_sign > size ? value : most;
+    most = chosen(without_sign > size, value, most);
     size = largest(size, without_sign);
   }
   f32 best = all(-1.0f);
   LaneScales found{most / all(-call.ends[0]), all(0)};
   for (int end = 0; end < call.end_count; end++) {
     f32 scale = most / all(-call.ends[end]), squares = all(0), along = all(0);
-    f32 turn = scale == all(0) ? all(0) : all(1.0f) / scale;
+    f32 turn = chosen(scale == all(0), all(0), all(1.0f) / scale);
     for (int k = 0; k < call.group; k++) {
       f32 value = load(values + k * LANES), code = code_of(value, turn, all(-8), all(7));
       f32 weighed = WEIGHED ? code * load(importance + k * LANES) : code;
@@ -154,8 +156,8 @@ static LaneScales search_lanes(const RoundCall &call, const float *values, const
     }
     squares = largest(squares, all(1e-30f));
     f32 gained = along * along / squares;
-    found.used = gained > best ? scale : found.used;
-    found.fitted = gained > best ? along / squares : found.fitted;
+    found.used = chosen(gained > best, scale, found.used);
+    found.fitted = chosen(gained > best, along / squares, found.fitted);
     best = largest(best, gained);
   }
   return found;
@@ -182,14 +184,16 @@ static void round_lanes(const RoundCall &call, int64_t first, int64_t all_groups
     scales = search_lanes<true>(call, values, importance);
   }
   int count = (int)std::min<int64_t>(LANES, all_groups - first);
-  for (int lane = 0; lane < count; lane++) call.scales[first + lane] = scales.fitted[lane];
+  float fitted[LANES];
+  store(fitted, scales.fitted);
+  memcpy(call.scales + first, fitted, count * sizeof(float));
   if (call.codes == nullptr) return;
-  f32 turn = scales.used == all(0) ? all(0) : all(1.0f) / scales.used;
+  f32 turn = chosen(scales.used == all(0), all(0), all(1.0f) / scales.used);
   for (int k = 0; k < group; k += LANES) {
     u32 row[LANES];
     for (int i = 0; i < LANES; i++) {
       f32 code = code_of(load(values + (k + i) * LANES), turn, all(-8), all(7)) + all(8);
-      row[i] = (u32)__builtin_convertvector(code, i32);
+      row[i] = (u32)converted_to<i32>(code);
     }
     transpose(row);
     for (int lane = 0; lane < count; lane++) {

@@ -13,8 +13,9 @@
 #include "team.h"
 #include "vector.h"
 
-typedef double f64 __attribute__((vector_size(64)));
-typedef int64_t i64 __attribute__((vector_size(64)));
+constexpr int DOUBLES = 8;
+typedef Lanes<double, DOUBLES> f64;
+typedef Lanes<int64_t, DOUBLES> i64;
 
 constexpr float NEGLIGIBLE = 40.0f;
 
@@ -61,13 +62,13 @@ struct Scratch {
 
 // e^x for x in [-40, 0], to about 1 ulp of a double.
 INLINE f64 exponential(f64 x) {
-  const f64 magic = (f64){} + 6755399441055744.0;
+  const f64 magic = filled<f64>(6755399441055744.0);
   f64 turns = x * 1.4426950408889634 + magic;
   i64 power = (i64)turns - (i64)magic;
   turns -= magic;
   f64 r = x - turns * 0.693147180369123816490;
   r = r - turns * 1.90821492927058770002e-10;
-  f64 p = (f64){} + 1.0 / 479001600.0;
+  f64 p = filled<f64>(1.0 / 479001600.0);
   const double factors[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
                             1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
                             1.0 / 6,        0.5,           1.0,          1.0};
@@ -77,18 +78,18 @@ INLINE f64 exponential(f64 x) {
 
 // Sixteen logits; what the mask hides is minus infinity, what lies past the end too.
 INLINE f32 visible(const float *row, const int32_t *mask, int at, int tokens) {
-  const i32 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const f32 never = all(-std::numeric_limits<float>::infinity());
+  const float infinity = std::numeric_limits<float>::infinity();
   f32 values;
   if (at + LANES <= tokens) {
     values = load(row + at);
   } else {
-    values = never;
-    for (int i = at; i < tokens; i++) values[i - at] = row[i];
+    float some[LANES];
+    for (int i = 0; i < LANES; i++) some[i] = at + i < tokens ? row[at + i] : -infinity;
+    values = load(some);
   }
   if (mask == nullptr) return values;
   i32 bits = (i32)all_bits((uint32_t)mask[at >> 5] >> (at & 31));
-  return ((bits >> lane) & 1) != 0 ? values : never;
+  return chosen(((bits >> counted()) & 1) != 0, values, all(-infinity));
 }
 
 // Where the largest is, the first of equals; -1 if there is a NaN.
@@ -111,8 +112,10 @@ static int largest_of(const float *row, const int32_t *mask, int tokens, float *
     f32 values = visible(row, mask, at, tokens);
     i32 here = values == all(best);
     if (!any(here)) continue;
+    int32_t found[LANES];
+    write(found, here);
     for (int i = 0; i < LANES; i++)
-      if (here[i]) return at + i;
+      if (found[i]) return at + i;
   }
   return 0;
 }
@@ -136,25 +139,29 @@ static double gather(Crowd &crowd, const float *row, const int32_t *mask, int to
       count += LANES;
       continue;
     }
+    float some[LANES];
+    int32_t counts[LANES];
+    write(some, values);
+    write(counts, near);
     for (int i = 0; i < LANES; i++) {  // lanes that do not count are overwritten
-      crowd.value[count] = values[i];
+      crowd.value[count] = some[i];
       crowd.token[count] = at + i;
-      count -= near[i];
+      count -= counts[i];
     }
   }
   crowd.count = count;
   f64 masses = {};
-  for (int at = 0; at < count; at += 8) {
-    f64 x;
+  for (int at = 0; at < count; at += DOUBLES) {
+    double x[DOUBLES];
     UNROLL
-    for (int i = 0; i < 8; i++) x[i] = (double)(crowd.value[at + i] - best);
-    f64 weights = exponential(x);
-    memcpy(&crowd.weight[at], &weights, sizeof weights);
-    for (int i = count - at; i < 8; i++) weights[i] = 0;
-    masses += weights;
+    for (int i = 0; i < DOUBLES; i++) x[i] = (double)(crowd.value[at + i] - best);
+    write(&crowd.weight[at], exponential(read<f64>(x)));
+    for (int i = 0; i < DOUBLES; i++) x[i] = at + i < count ? crowd.weight[at + i] : 0;
+    masses += read<f64>(x);
   }
-  double mass = 0;
-  for (int i = 0; i < 8; i++) mass += masses[i];
+  double each[DOUBLES], mass = 0;
+  write(each, masses);
+  for (double some : each) mass += some;
   return mass;
 }
 
@@ -181,7 +188,7 @@ static void range_of(const Crowd &crowd, float *least, float *most) {
     for (; at + LANES <= crowd.count; at += LANES) {
       f32 values = load(&crowd.value[at]);
       highs = largest(highs, values);
-      lows = lows < values ? lows : values;
+      lows = smallest(lows, values);
     }
     high = top(highs);
     low = -top(-lows);

@@ -1,30 +1,13 @@
-// Sixteen lanes at a time, in the compilers' own vector types: they become whatever registers the
-// machine has. bf16 is stored as its upper sixteen bits and computed in fp32.
+// Sixteen lanes at a time. bf16 is stored as its upper sixteen bits and computed in fp32.
 #pragma once
-#include <cstdint>
-#include <cstring>
-#if defined(__AVX512F__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "lanes.h"
 
 constexpr int LANES = 16;
 
-typedef float f32 __attribute__((vector_size(64)));
-typedef int32_t i32 __attribute__((vector_size(64)));
-typedef uint32_t u32 __attribute__((vector_size(64)));
-typedef uint16_t u16 __attribute__((vector_size(32)));
-
-// The same at any address.
-typedef f32 f32_anywhere __attribute__((aligned(1), may_alias));
-typedef u32 u32_anywhere __attribute__((aligned(1), may_alias));
-typedef u16 u16_anywhere __attribute__((aligned(1), may_alias));
+typedef Lanes<float, LANES> f32;
+typedef Lanes<int32_t, LANES> i32;
+typedef Lanes<uint32_t, LANES> u32;
+typedef Lanes<uint16_t, LANES> u16;
 
 struct bf16 {
   uint16_t bits;
@@ -48,10 +31,7 @@ INLINE f32 all(float value) {
 #if defined(__AVX512F__)
   return (f32)_mm512_set1_ps(value);
 #else
-  f32 v;
-  UNROLL
-  for (int i = 0; i < LANES; i++) v[i] = value;
-  return v;
+  return filled<f32>(value);
 #endif
 }
 
@@ -59,36 +39,26 @@ INLINE u32 all_bits(uint32_t value) {
 #if defined(__AVX512F__)
   return (u32)_mm512_set1_epi32((int)value);
 #else
-  u32 v;
-  UNROLL
-  for (int i = 0; i < LANES; i++) v[i] = value;
-  return v;
+  return filled<u32>(value);
 #endif
 }
 
-INLINE u32 load_bits(const void *from) { return *(const u32_anywhere *)from; }
-INLINE void store_bits(void *to, u32 v) { *(u32_anywhere *)to = v; }
+INLINE u32 load_bits(const void *from) { return read<u32>(from); }
+INLINE void store_bits(void *to, u32 v) { write(to, v); }
+
+// 0, 1, 2 and so on.
+INLINE i32 counted() {
+  alignas(64) static const int32_t numbers[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return read<i32>(numbers);
+}
 
 // Sixteen words of sixteen bits, widened with zeros.
 INLINE u32 load_words(const void *from) {
 #if defined(__AVX512F__)
   return (u32)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from));
 #else
-  return __builtin_convertvector(*(const u16_anywhere *)from, u32);
+  return widened_from<u32, uint16_t>(from);
 #endif
-}
-
-// Words of two rows side by side, `one` in the lower halves: thirty-two of each.
-INLINE void pair_words(u32 one, u32 two, uint32_t *to) {
-  typedef uint16_t words __attribute__((vector_size(64)));
-  words a = (words)one, b = (words)two;
-  store_bits(to, (u32)__builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38,
-                                              7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14,
-                                              46, 15, 47));
-  store_bits(to + LANES,
-             (u32)__builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22,
-                                          54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61,
-                                          30, 62, 31, 63));
 }
 
 // Values of a table of sixteen, by the lowest four bits of each index.
@@ -96,29 +66,27 @@ INLINE f32 looked_up(f32 table, u32 index) {
 #if defined(__AVX512F__)
   return (f32)_mm512_permutexvar_ps((__m512i)index, (__m512)table);
 #elif defined(__AVX2__)
-  __m256 low, high;
-  memcpy(&low, &table, 32);
-  memcpy(&high, (const char *)&table + 32, 32);
-  f32 found;
-  for (int half = 0; half < 2; half++) {
-    __m256i at;
-    memcpy(&at, (const char *)&index + half * 32, 32);
-    __m256 chosen = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // bit 3 as the sign
-    __m256 values = _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at),
-                                     _mm256_permutevar8x32_ps(high, at), chosen);
-    memcpy((char *)&found + half * 32, &values, 32);
-  }
-  return found;
+  auto half = [&](auto at) {
+    __m256i places = (__m256i)at;
+    __m256 chosen = _mm256_castsi256_ps(_mm256_slli_epi32(places, 28));  // bit 3 as the sign
+    return (decltype(f32::low))_mm256_blendv_ps(
+        _mm256_permutevar8x32_ps((__m256)table.low, places),
+        _mm256_permutevar8x32_ps((__m256)table.high, places), chosen);
+  };
+  return {half(index.low), half(index.high)};
 #else
-  f32 found;
-  for (int i = 0; i < LANES; i++) found[i] = table[index[i] & 15];
-  return found;
+  float values[LANES], found[LANES];
+  uint32_t at[LANES];
+  write(values, table);
+  write(at, index);
+  for (int i = 0; i < LANES; i++) found[i] = values[at[i] & 15];
+  return read<f32>(found);
 #endif
 }
 
-INLINE f32 load(const float *from) { return *(const f32_anywhere *)from; }
+INLINE f32 load(const float *from) { return read<f32>(from); }
 INLINE f32 load(const bf16 *from) { return (f32)(load_words(from) << 16); }
-INLINE void store(float *to, f32 v) { *(f32_anywhere *)to = v; }
+INLINE void store(float *to, f32 v) { write(to, v); }
 
 // Round to the nearest, ties to even; a NaN stays one.
 INLINE u16 narrowed(f32 v) {
@@ -132,12 +100,12 @@ INLINE u16 narrowed(f32 v) {
 #if defined(__AVX512F__)
   return (u16)_mm512_cvtepi32_epi16((__m512i)rounded);
 #else
-  return __builtin_convertvector(rounded, u16);
+  return converted_to<u16>(rounded);
 #endif
 #endif
 }
 INLINE void store(bf16 *to, f32 v) {
-  *(u16_anywhere *)to = narrowed(v);
+  write(to, narrowed(v));
 }
 
 INLINE float widen(float x) { return x; }
@@ -158,16 +126,14 @@ INLINE void narrow(bf16 *to, float x) {
   }
 }
 
-INLINE f32 largest(f32 a, f32 b) { return a > b ? a : b; }
+INLINE f32 largest(f32 a, f32 b) { return chosen(a > b, a, b); }
+INLINE f32 smallest(f32 a, f32 b) { return chosen(a < b, a, b); }
 
 INLINE bool any(i32 v) {
 #if defined(__AVX512F__)
   return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
 #else
-  int32_t found = 0;
-  UNROLL
-  for (int i = 0; i < LANES; i++) found |= v[i];
-  return found != 0;
+  return joined(v, [](auto a, auto b) { return a | b; }) != 0;
 #endif
 }
 
@@ -175,19 +141,14 @@ INLINE float sum(f32 v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);
 #else
-  float s = 0;
-  UNROLL
-  for (int i = 0; i < LANES; i++) s += v[i];
-  return s;
+  return joined(v, [](auto a, auto b) { return a + b; });
 #endif
 }
 INLINE float top(f32 v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps((__m512)v);
 #else
-  float m = v[0];
-  for (int i = 1; i < LANES; i++) m = v[i] > m ? v[i] : m;
-  return m;
+  return joined(v, [](auto a, auto b) { return chosen(a > b, a, b); });
 #endif
 }
 
@@ -209,7 +170,7 @@ INLINE f32 exponential(f32 x) {
   const f32 magic = all(12582912.0f);
   f32 low = all(-87.0f);
   f32 clamped = largest(x, low);
-  clamped = clamped < all(88.0f) ? clamped : all(88.0f);
+  clamped = smallest(clamped, all(88.0f));
   f32 turns = clamped * all(1.44269504f) + magic;
   i32 power = (i32)turns - (i32)magic;
   turns -= magic;
@@ -267,16 +228,18 @@ INLINE void put(Out *out, f32 value, int count) {
   if (count >= LANES) {
     store(out, value);
   } else {
-    for (int i = 0; i < count; i++) narrow(out + i, value[i]);
+    float values[LANES];
+    write(values, value);
+    for (int i = 0; i < count; i++) narrow(out + i, values[i]);
   }
 }
 
 template <class T>
 INLINE f32 take(const T *from, int count) {
   if (count >= LANES) return load(from);
-  f32 v = all(0);
-  for (int i = 0; i < count; i++) v[i] = widen(from[i]);
-  return v;
+  float values[LANES] = {};
+  for (int i = 0; i < count; i++) values[i] = widen(from[i]);
+  return read<f32>(values);
 }
 
 // How a gate opens: gate * sigmoid(slope * gate + cubic * gate^3) * (up + shift).
@@ -286,38 +249,11 @@ struct Activation {
 
 INLINE f32 opened(const Activation &how, f32 gate, f32 up) {
   f32 most = all(how.limit);
-  gate = gate > most ? most : gate;  // a NaN stays one
-  up = up > most ? most : up;
-  up = up < -most ? -most : up;
+  gate = chosen(gate > most, most, gate);  // a NaN stays one
+  up = chosen(up > most, most, up);
+  up = chosen(up < -most, -most, up);
   f32 opening = sigmoid(gate * (all(how.slope) + all(how.cubic) * gate * gate));
   return gate * opening * (up + all(how.shift));
 }
 
 INLINE f32 tanh_of(f32 x) { return all(1.0f) - all(2.0f) / (exponential(x + x) + all(1.0f)); }
-
-// Rows become columns: sixteen by sixteen words of 32 bits.
-#define FIRST_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
-#define SECOND_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
-#define FIRST_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
-#define SECOND_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
-#define FIRST_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
-#define SECOND_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
-#define FIRST_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
-#define SECOND_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
-#define STAGE(STEP)                                                              \
-  UNROLL                                                                         \
-  for (int i = 0; i < LANES; i++) {                                              \
-    if (i & STEP) continue;                                                      \
-    u32 low = __builtin_shufflevector(row[i], row[i + STEP], FIRST_##STEP);      \
-    u32 high = __builtin_shufflevector(row[i], row[i + STEP], SECOND_##STEP);    \
-    row[i] = low;                                                                \
-    row[i + STEP] = high;                                                        \
-  }
-
-INLINE void transpose(u32 row[LANES]) {
-  STAGE(1)
-  STAGE(2)
-  STAGE(4)
-  STAGE(8)
-}
-#undef STAGE
