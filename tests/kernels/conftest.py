@@ -9,7 +9,7 @@ import torch
 
 from agentrt_kernels.contract import KernelsUnavailable
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.build import compiled
+from agentrt_kernels.cpu.build import cache_folder, compiled
 from agentrt_kernels.cpu.processor import SLOW_BF16_DOT, native_target, runnable_levels
 
 
@@ -64,21 +64,20 @@ def native():
     params=runnable_levels(native_target().features),
     ids=lambda level: level.name,
 )
-def level_library(request, tmp_path_factory):
+def level_library(request):
     """The library for each lesser processor that this one can stand for, or a skip."""
     try:
-        return c.Native(compiled(request.param, tmp_path_factory.mktemp("libraries")))
+        return c.Native(compiled(request.param, cache_folder()))
     except KernelsUnavailable as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def other_dot(tmp_path_factory):
+def other_dot():
     """The library with dot products of bf16 if that of this processor has none, else without."""
     target = native_target()
     flags = {*target.flags} ^ {SLOW_BF16_DOT}
     try:
-        other = replace(target, flags=tuple(sorted(flags)))
-        return c.Native(compiled(other, tmp_path_factory.mktemp("libraries")))
+        return c.Native(compiled(replace(target, flags=tuple(sorted(flags))), cache_folder()))
     except KernelsUnavailable as error:
         pytest.skip(str(error))
