@@ -22,6 +22,7 @@ from agentrt_kernels.cpu.linear import (
     NativeLinear,
     PackedLinear,
     pack,
+    room,
 )
 from agentrt_kernels.cpu.operands import set_activation
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
@@ -58,6 +59,51 @@ class PackedExpert:
     down: NativeLinear
 
 
+class ExpertProducts:
+    """The native call over experts that are described already.
+
+    Args:
+        library: The native code.
+        gate_up: Gate and up projection of each, which has to outlive this object's use.
+        down: Down projection of each, likewise.
+        activation: How gates open.
+    """
+
+    def __init__(
+        self,
+        library: c.Native,
+        gate_up: ctypes.Array[c.Linear],
+        down: ctypes.Array[c.Linear],
+        activation: Activation,
+    ) -> None:
+        self._run = library.experts
+        self._linears = gate_up, down
+        for linear in gate_up:
+            set_activation(linear.activation, activation)
+        call = self._call = c.ExpertsCall()
+        call.gate_up, call.down = map(addressof, self._linears)
+        call.experts = len(gate_up)
+        call.hidden, call.inner = gate_up[0].inputs, gate_up[0].outputs
+        self._at = addressof(call)
+
+    def apply(self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor) -> None:
+        """Fill `out` with the weighted sums of what each row's experts make of it.
+
+        Args:
+            x: `[T, W]`, fp32 or bf16.
+            chosen: `[T, A]` int64, dense; E stands for no expert.
+            shares: `[T, A]` fp32, dense, weights in the sum.
+            out: `[T, W]` of the dtype of `x`.
+        """
+        call = self._call
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.chosen, call.shares = chosen.data_ptr(), shares.data_ptr()
+        call.rows, call.choices = chosen.shape
+        call.kind = KINDS[x.dtype]
+        self._run(self._at)
+
+
 class PackedExperts:
     """Gated MLPs of which each token takes a few.
 
@@ -77,53 +123,43 @@ class PackedExperts:
         experts: Iterable[ExpertMatrices | PackedExpert],
         activation: Activation,
     ) -> None:
-        self._run = library.experts
-        self._gate_up: list[NativeLinear] = []
-        self._down: list[NativeLinear] = []
         allocate = Arena().take
-        for one in experts:
-            if isinstance(one, PackedExpert):
-                self._gate_up.append(one.gate_up)
-                self._down.append(one.down)
-                continue
-            gate_up = _packed(library, allocate, one.gate_up, one.gate_up_bias, gated=True)
-            self._gate_up.append(gate_up)
-            self._down.append(_packed(library, allocate, one.down, one.down_bias))
-        held = (*self._gate_up, *self._down)
+        self._packed = [packed_expert(library, one, allocate) for one in experts]
+        gate_up = [one.gate_up for one in self._packed]
+        down = [one.down for one in self._packed]
         self.quantised_bytes = sum(
-            one.resident_bytes for one in held if isinstance(one, QuantisedLinear)
+            one.resident_bytes for one in (*gate_up, *down) if isinstance(one, QuantisedLinear)
         )
-        self._linears = _described(self._gate_up, After.GATE), _described(self._down, After.STORE)
-        for linear in self._linears[0]:
-            set_activation(linear.activation, activation)
-        call = self._call = c.ExpertsCall()
-        call.gate_up, call.down = map(addressof, self._linears)
-        call.experts = len(self._gate_up)
-        call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
-        self._at = addressof(call)
+        self._products = ExpertProducts(
+            library, _described(gate_up, After.GATE), _described(down, After.STORE), activation
+        )
         library.trim()
 
     def packed(self) -> Iterator[PackedExpert]:
         """The experts one by one, as they are kept."""
-        for gate_up, down in zip(self._gate_up, self._down, strict=True):
-            yield PackedExpert(gate_up, down)
+        yield from self._packed
 
     def apply(self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor) -> None:
-        """Fill `out` with the weighted sums of what each row's experts make of it.
+        """See `ExpertProducts.apply`."""
+        self._products.apply(x, chosen, shares, out)
 
-        Args:
-            x: `[T, W]`, fp32 or bf16.
-            chosen: `[T, A]` int64, dense; E stands for no expert.
-            shares: `[T, A]` fp32, dense, weights in the sum.
-            out: `[T, W]` of the dtype of `x`.
-        """
-        call = self._call
-        call.x, call.x_stride = x.data_ptr(), x.stride(0)
-        call.out, call.out_stride = out.data_ptr(), out.stride(0)
-        call.chosen, call.shares = chosen.data_ptr(), shares.data_ptr()
-        call.rows, call.choices = chosen.shape
-        call.kind = KINDS[x.dtype]
-        self._run(self._at)
+
+def packed_expert(
+    library: c.Native, expert: ExpertMatrices | PackedExpert, allocate: Allocate = room
+) -> PackedExpert:
+    """An expert, packed if it is not yet.
+
+    Args:
+        library: The native code.
+        expert: The expert.
+        allocate: Gives the memory of packed weights.
+    """
+    if isinstance(expert, PackedExpert):
+        return expert
+    return PackedExpert(
+        _packed(library, allocate, expert.gate_up, expert.gate_up_bias, gated=True),
+        _packed(library, allocate, expert.down, expert.down_bias),
+    )
 
 
 def _packed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ctypes import addressof
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Sco
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExpert, PackedExperts
 from agentrt_kernels.cpu.linear import KINDS, LinearParts, NativeLinear, PackedLinear, pack
+from agentrt_kernels.cpu.movable_experts import MovableExperts
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
@@ -235,6 +236,15 @@ class CpuKernels:
     ) -> PackedExperts:
         """The experts of a layer as one call; see `PackedExperts`."""
         return PackedExperts(self._native, experts, activation)
+
+    def movable_experts(
+        self,
+        experts: Iterable[ExpertMatrices | PackedExpert],
+        activation: Activation,
+        store: Callable[[Tensor], None],
+    ) -> MovableExperts:
+        """The experts of a layer as one call, each in memory of its own; see `MovableExperts`."""
+        return MovableExperts(self._native, experts, activation, store)
 
     def stack(
         self,

@@ -167,12 +167,13 @@ class Arena:
         """See `Allocate`."""
         size = -(-values * dtype.itemsize // _ALIGNED) * _ALIGNED
         if size > self._block.shape[0] - self._used:
-            self._block, self._used = _fresh(max(size, self._block_bytes)), 0
+            self._block, self._used = fresh_memory(max(size, self._block_bytes)), 0
         first, self._used = self._used, self._used + size
         return self._block[first : first + values * dtype.itemsize].view(dtype)
 
 
-def _fresh(size: int) -> Tensor:
+def fresh_memory(size: int) -> Tensor:
+    """Memory of so many bytes, zero and fresh from the system, in large pages if it has them."""
     block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without large pages
