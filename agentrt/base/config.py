@@ -87,6 +87,9 @@ class EngineConfig:
             over goes to the next one, or nowhere with ",drop"; or "package.module:function".
         expert_load: Whether tokens are counted by request, layer and expert. Steps are then not
             captured as CUDA graphs.
+        expert_memory: Expert offloading: most memory for experts, as "2GiB". The ones that most
+            steps take are kept in it; all of them are in a mapped file beside a CPU, and in host
+            memory beside a GPU. "" keeps all in fast memory.
         kv_cache_dtype: "int8" keeps keys and values as codes of eight bits, with a scale for each
             token and head: about twice the tokens in the same memory (vLLM: `kv_cache_dtype`).
             "auto" keeps them as they are computed.
@@ -146,6 +149,7 @@ class EngineConfig:
     activations: ActivationChoice = "auto"
     expert_routing: str = "trained"
     expert_load: bool = False
+    expert_memory: str = ""
     kv_cache_dtype: KvCacheDtype = "auto"
     adapters: tuple[LoraAdapter, ...] = ()
     page_tokens: int = 16

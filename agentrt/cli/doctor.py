@@ -19,6 +19,7 @@ from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import AgentrtError, NotInstalled
+from agentrt.base.expert_memory import with_expert_memory
 from agentrt.base.format_choice import with_formats
 from agentrt.cli.progress_display import waiting
 
@@ -44,6 +45,7 @@ def print_report(
     weights: str = "",
     activations: str = "",
     kv_cache_dtype: str = "",
+    expert_memory: str = "",
     *,
     draft_model: Path | None = None,
     as_json: bool,
@@ -53,6 +55,7 @@ def print_report(
     if draft_model is not None:
         config = with_drafts(config, "auto", draft_model)
     config = with_formats(config, weights, activations, kv_cache_dtype)
+    config = with_expert_memory(config, expert_memory)
     with waiting("starting the engine", quiet=as_json):
         found, code = anyio.run(examine, config)
     if as_json:
@@ -147,7 +150,7 @@ def lines_of_model(
         shown["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
         shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
         if report["weight_bytes"]:
-            shown["weights"] = f"{report['weight_bytes'] / 1e6:,.0f} MB in memory"
+            shown["weights"] = _weights_line(report)
         shown["kv cache"] = _kv_cache_line(report)
         shown["self-check"] = report["self_check"]
     shown["threads"] = ", ".join(f"{name}={value}" for name, value in threads.items())
@@ -156,6 +159,21 @@ def lines_of_model(
         for one in gpu["devices"]
     )
     return shown
+
+
+def _weights_line(report: dict[str, Any]) -> str:
+    """The memory of all weights, and the bound for experts among them."""
+    total, experts, bound = (
+        report[name] / 1e6 for name in ("weight_bytes", "expert_bytes", "expert_memory_bytes")
+    )
+    if not bound:
+        return f"{total:,.0f} MB in memory"
+    where = "host memory" if report["device"] == "cuda" else "a mapped file"
+    if not experts:
+        return f"{total:,.0f} MB, of experts at most {bound:,.0f} MB in memory, all in {where}"
+    held = total - experts + min(experts, bound)
+    kept = f"at most {bound:,.0f} of {experts:,.0f} MB of experts"
+    return f"{held:,.0f} MB in memory, with {kept}; all experts in {where}"
 
 
 def _kv_cache_line(report: dict[str, Any]) -> str:

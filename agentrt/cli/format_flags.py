@@ -1,4 +1,4 @@
-"""The flags of weights, adapters and KV, declared alike by every command that opens an engine."""
+"""Flags of weights, experts, adapters and KV, alike in every command that opens an engine."""
 
 from __future__ import annotations
 
@@ -40,5 +40,15 @@ KvCacheDtype: TypeAlias = Annotated[
         metavar="auto|int8",
         envvar="AGENTRT_KV_CACHE_DTYPE",
         help="Keep the embedded engine's KV as it is computed, or in 8 bits for twice the tokens.",
+    ),
+]
+ExpertMemory: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--expert-memory",
+        metavar="SIZE",
+        envvar="AGENTRT_EXPERT_MEMORY",
+        help="Most fast memory for experts of the embedded engine's model, as 2GiB; the busiest "
+        "are kept in it.",
     ),
 ]

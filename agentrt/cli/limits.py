@@ -1,8 +1,9 @@
-"""Limits as `--limit NAME=VALUE` gives them."""
+"""Limits as `--limit NAME=VALUE` gives them, and durations as `--deadline` does."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -18,6 +19,7 @@ OF_RUNS = (
     MAX_COST,
 )
 OF_SERVERS = SERVER_LIMITS
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 MAY_BE_ZERO = ("write_grace_s", *SERVERS_MAY_BE_ZERO)
 
 
@@ -81,3 +83,22 @@ def _amount_in(text: str, amount: str) -> str:
             f"--limit {text!r} is out of range", hint="give an amount above 0, such as 0.50"
         )
     return amount
+
+
+def seconds(text: str, flag: str = "--deadline") -> float:
+    """A duration: `2`, `2s`, `1.5s`, `800ms`, `3m`.
+
+    Args:
+        text: The duration.
+        flag: Flag that gives it, for errors.
+
+    Raises:
+        UsageError: The text is not a duration above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min)?", text.strip())
+    value = float(match[1]) * _SECONDS[match[2] or ""] if match else 0.0
+    if value <= 0:
+        raise UsageError(
+            f"{flag} {text!r} is no duration above 0", hint="give seconds, as 2, 1.5s or 800ms"
+        )
+    return value

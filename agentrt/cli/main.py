@@ -18,7 +18,7 @@ from agentrt.cli.completion import completed_words, engine_names, joined_at_colo
 from agentrt.cli.draft_flags import DraftModel
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, helpful_traceback, report
-from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
+from agentrt.cli.format_flags import Activations, ExpertMemory, KvCacheDtype, Weights
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
@@ -131,6 +131,7 @@ def doctor(
     weights: Weights = "",
     activations: Activations = "",
     kv_cache_dtype: KvCacheDtype = "",
+    expert_memory: ExpertMemory = "",
     draft_model: DraftModel = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
@@ -141,7 +142,7 @@ def doctor(
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
     from agentrt.cli.doctor import print_report
 
-    formats = (weights, activations, kv_cache_dtype)
+    formats = (weights, activations, kv_cache_dtype, expert_memory)
     return print_report(model, *formats, draft_model=draft_model, as_json=as_json)
 
 

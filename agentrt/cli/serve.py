@@ -19,7 +19,7 @@ from agentrt.base.format_choice import with_formats
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.format_flags import Activations, Adapters, KvCacheDtype, Weights
+from agentrt.cli.format_flags import Activations, Adapters, ExpertMemory, KvCacheDtype, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -74,6 +74,7 @@ def serve(
     weights: Weights = "",
     activations: Activations = "",
     kv_cache_dtype: KvCacheDtype = "",
+    expert_memory: ExpertMemory = "",
     speculate: SpeculateTokens = None,
     draft_model: DraftModel = None,
     draft_texts: Annotated[
@@ -113,6 +114,7 @@ def serve(
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
+    from agentrt.base.expert_memory import with_expert_memory
     from agentrt.cli.progress_display import waiting
     from agentrt.cli.served_engine import served_engine, served_name
     from agentrt.cli.server_log import log_with_traces
@@ -126,6 +128,7 @@ def serve(
         model, os.environ, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens
     )
     engine = with_formats(engine, weights, activations, kv_cache_dtype)
+    engine = with_expert_memory(engine, expert_memory)
     engine = with_drafts(engine, speculate, draft_model)
     _check_choice("draft-texts", draft_texts)
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
@@ -25,13 +24,11 @@ from agentrt.base.format_choice import with_formats
 from agentrt.base.record import record
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.format_flags import Activations, Adapters, KvCacheDtype, Weights
-from agentrt.cli.limits import GivenLimits, given_limits
+from agentrt.cli.format_flags import Activations, Adapters, ExpertMemory, KvCacheDtype, Weights
+from agentrt.cli.limits import GivenLimits, given_limits, seconds
 
 if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
-
-SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
 @record
@@ -75,6 +72,7 @@ class RunSettings:
         weights: Format of the embedded engine's weights, as given; "" leaves it to the file.
         activations: Format of what they multiply, likewise.
         kv_cache_dtype: Type of the embedded engine's cached keys and values, likewise.
+        expert_memory: Most memory for experts of the embedded engine's model, likewise.
         adapter: LoRA adapters as given, each `NAME=DIR`, or None.
         speculate_tokens: Speculative decoding of the embedded engine, as given; None leaves it
             to the file.
@@ -203,6 +201,7 @@ class RunSettings:
     weights: Weights = ""
     activations: Activations = ""
     kv_cache_dtype: KvCacheDtype = ""
+    expert_memory: ExpertMemory = ""
     adapter: Adapters = None
     speculate_tokens: SpeculateTokens = None
     draft_model: DraftModel = None
@@ -279,6 +278,7 @@ class RunSettings:
             "--weights": bool(self.weights),
             "--activations": bool(self.activations),
             "--kv-cache-dtype": bool(self.kv_cache_dtype),
+            "--expert-memory": bool(self.expert_memory),
             "--adapter": bool(self.adapter),
             "--speculate-tokens": self.speculate_tokens is not None
             and speculate_tokens(self.speculate_tokens) != "off",
@@ -334,6 +334,10 @@ class RunSettings:
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
         engine = with_formats(self._engine, self.weights, self.activations, self.kv_cache_dtype)
+        if self.expert_memory:
+            from agentrt.base.expert_memory import with_expert_memory  # few runs bound it
+
+            engine = with_expert_memory(engine, self.expert_memory)
         if self.adapter:
             from agentrt.base.adapter_choice import with_adapters  # few runs name one
 
@@ -358,25 +362,6 @@ def policy_of(text: str) -> PolicyName:
     replays = "is for replays, which know what their runs will need"
     why = replays if text in REPLAY_POLICIES else "is no policy"
     raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")
-
-
-def seconds(text: str, flag: str = "--deadline") -> float:
-    """A duration: `2`, `2s`, `1.5s`, `800ms`, `3m`.
-
-    Args:
-        text: The duration.
-        flag: Flag that gives it, for errors.
-
-    Raises:
-        UsageError: The text is not a duration above 0.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min)?", text.strip())
-    value = float(match[1]) * SECONDS_OF[match[2] or ""] if match else 0.0
-    if value <= 0:
-        raise UsageError(
-            f"{flag} {text!r} is no duration above 0", hint="give seconds, as 2, 1.5s or 800ms"
-        )
-    return value
 
 
 def trace_target(text: str) -> TraceTarget:

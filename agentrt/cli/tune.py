@@ -108,7 +108,7 @@ def tune(
     ] = "text",
 ) -> int:
     """Search the configuration of lowest latency that keeps the answers of a suite."""
-    from agentrt.cli.settings import seconds
+    from agentrt.cli.limits import seconds
     from agentrt.cli.tune_output import check_out, write_result
     from agentrt.lab.tuning.given_rules import cost_limits, read_rules
 

@@ -113,8 +113,7 @@ class Ledger:
         ahead_tokens: Prompt tokens that were computed, or found in the cache, while a part of the
             prompt was pending.
         is_estimated: Whether the engine has not reported all tokens, so that they are estimated.
-        retried_prompt_tokens: Prompt tokens of attempts that broke off, likewise; not part of
-            `prompt_tokens`.
+        retried_prompt_tokens: Prompt tokens of such attempts; not part of `prompt_tokens`.
         cost_pico: Cost by the prices of the engine, in millionths of a millionth of `currency`.
         retried_cost_pico: Part of the cost that was paid for attempts that broke off.
         currency: Currency of the cost; "" if the engine has no prices.
@@ -124,8 +123,9 @@ class Ledger:
             reports none.
         warmed_tokens: Prompt tokens that warm-ups at a remote engine computed while a part of the
             prompt was pending; `ahead_tokens` are those that the request found again.
-        expert_tokens: Tokens that each expert took, a tuple for each layer with experts; () if they
-            were not counted.
+        expert_tokens: Tokens of each expert by layer with experts; () if they were not counted.
+        expert_hits: Experts in fast memory when its steps needed them; 0 unless it is bounded.
+        expert_misses: Experts that were not there, likewise.
     """
 
     received_at_s: float = 0.0
@@ -163,6 +163,8 @@ class Ledger:
     server_queue_s: float = 0.0
     warmed_tokens: int = 0
     expert_tokens: tuple[tuple[int, ...], ...] = ()
+    expert_hits: int = 0
+    expert_misses: int = 0
 
     @property
     def cost(self) -> Decimal | None:

@@ -6,8 +6,9 @@ import pytest
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.cli.limits import seconds
 from agentrt.cli.main import answer
-from agentrt.cli.settings import RunSettings, TraceTarget, seconds, trace_target
+from agentrt.cli.settings import RunSettings, TraceTarget, trace_target
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,14 @@ def test_a_draft_model_is_the_engines(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_server_speculates_by_its_own_settings() -> None:
     with pytest.raises(UsageError, match="is for the embedded engine"):
         RunSettings("job.py", engine="http://localhost:1", speculate_tokens="auto")
+
+
+def test_memory_for_experts_is_the_embedded_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = RunSettings("job.py", expert_memory="2GiB").engine_choice
+    assert isinstance(engine, EngineConfig)
+    assert engine.expert_memory == "2GiB"
+    with pytest.raises(UsageError, match="--expert-memory is for the embedded engine"):
+        RunSettings("job.py", expert_memory="2GiB", engine="http://gpu:1")
+    for command in ("serve", "doctor"):
+        assert answer([command, "--expert-memory=much"]) == 2
+        assert "--expert-memory 'much' is no size" in capsys.readouterr().err

@@ -45,6 +45,7 @@ class HashMachine:
 
     coded = False
     expert_load = None
+    expert_offload = None
     layer_states = None
 
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:

@@ -66,7 +66,7 @@ class Idle:
             max_sequences=config.max_running,
         )
         self.threads = None
-        self.expert_load = self.layer_states = self.kv_arrival = None
+        self.expert_load = self.expert_offload = self.layer_states = self.kv_arrival = None
         self.pack_us: list[float] = []
 
     def forward(self, parts: list[SequenceSlice]) -> torch.Tensor:

@@ -67,6 +67,21 @@ def test_generation_is_the_references(
     assert any(rows.most_query_tokens > 1 for rows in seen)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("experts", [1, 5])
+def test_experts_that_are_copied_before_products_write_the_same(
+    build, model_dir, engine, experts
+) -> None:
+    size = 3 * 32 * 48 * 4
+    core = build("mixtral", kernels="triton", expert_memory=str(experts * size))
+    for number, prompt in enumerate(PROMPTS):
+        core.submit(engine.request(number, prompt, max_tokens=NEW_TOKENS))
+    served = engine.drain(core)
+    for number, prompt in enumerate(PROMPTS):
+        assert served.ids(number) == generated(model_dir("mixtral"), prompt)
+    assert core.executor.runner.expert_offload.misses > 0
+
+
 class Again:
     """Stands where a CUDA graph does: runs again on the buffers it was recorded with."""
 

@@ -11,7 +11,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.format_choice import FORMATS
 from agentrt.base.prices import Prices
 
-_EXPERTS: dict[str, type] = {"expert_routing": str, "expert_load": bool}
+_EXPERTS: dict[str, type] = {"expert_routing": str, "expert_load": bool, "expert_memory": str}
 """Settings of experts that it takes from the file."""
 ADAPTERS = "adapters"
 _PLAIN = (
@@ -121,10 +121,15 @@ def _experts(where: str, given: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(value, _EXPERTS[name]):
             raise UsageError(
                 f"{where}.{name} is {type_name(value)}",
-                hint='Write expert_routing = "threshold=0.1", or expert_load = true',
+                hint='Write expert_routing = "threshold=0.1", expert_load = true, or '
+                'expert_memory = "2GiB"',
             )
     if "expert_routing" in found:
         from agentrt.base.expert_routing import expert_routing
 
         expert_routing(found["expert_routing"])
+    if "expert_memory" in found:
+        from agentrt.base.expert_memory import expert_memory
+
+        expert_memory(found["expert_memory"], f"{where}.expert_memory = {{!r}}")
     return found

@@ -31,6 +31,7 @@ from agentrt.engine.models.published.matrices import matrices, matrix_sizes
 from agentrt.engine.models.published.stored_format import StoredFormat
 
 _INDEX = "model.safetensors.index.json"
+_NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
 
 
@@ -161,6 +162,24 @@ def tensors(
         with _opened(shard, str(device)) as opened:
             for name in opened.keys():  # noqa: SIM118
                 yield name, opened.get_tensor(name).to(dtype)
+
+
+def mapped_names(path: Path, dtype: torch.dtype) -> set[str]:
+    """Names of the weights that `tensors` maps from their file, for they need no conversion.
+
+    Raises:
+        ModelInvalid: A shard is missing or broken.
+    """
+    if is_gguf(path) or _stored_format(path) is not None:
+        return set()
+    found: set[str] = set()
+    for shard in shards(path):
+        with _opened(shard, "cpu") as opened:
+            names = list(opened.keys())
+            found |= {
+                one for one in names if opened.get_slice(one).get_dtype() == _NAMES.get(dtype)
+            }
+    return found
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from agentrt.base.adapter_choice import check_adapters
 from agentrt.base.config import EngineConfig
 from agentrt.base.eagle3 import check_is_model
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
+from agentrt.base.expert_memory import expert_memory
 from agentrt.base.expert_routing import expert_routing
 from agentrt.base.format_choice import check_formats
 from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
@@ -268,6 +269,8 @@ def _check_experts(plan: LoadPlan) -> None:
         wanted.append(f"routed by expert_routing={config.expert_routing}")
     if config.expert_load:
         wanted.append("counted by expert_load")
+    if expert_memory(config.expert_memory):
+        wanted.append(f"kept out of memory by expert_memory={config.expert_memory}")
     if not wanted:
         return
     if isinstance(plan.shape, Declined):
@@ -278,7 +281,7 @@ def _check_experts(plan: LoadPlan) -> None:
         return
     raise EngineUnavailable(
         f"no experts are {' and '.join(wanted)} here: {fault}",
-        hint="Leave expert_routing and expert_load",
+        hint="Leave expert_routing, expert_load and expert_memory",
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.expert_memory import expert_memory
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.compiled.layer_files import read_layers
@@ -40,6 +41,8 @@ from agentrt.engine.models.native.stack_network import StackNetwork
 from agentrt.engine.models.native.stack_weights import fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.report import ModelReport, report_of
+from agentrt.engine.ops.expert_offload import ExpertOffload
+from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 
@@ -172,6 +175,10 @@ def _load_native(plan: LoadPlan, shape: DecoderShape) -> tuple[EngineNetwork, Se
 
 def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
     config, dtype, device, kernels = plan.config, plan.dtype, plan.device, plan.kernels.kernels
+    bound, offload = expert_memory(config.expert_memory), None
+    if bound:
+        assert shape.experts is not None, "the plan refuses others"
+        offload = ExpertOffload(bound, len(shape.experts.layers))
     if plan.compiled is not None:
         assert isinstance(kernels, CpuKernels), "the plan refuses other kernels"
         row_bits = 8 if config.activations == "int8" else 16
@@ -179,14 +186,19 @@ def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
         count = plan.compiled.parameters
         if fits_stack(shape):
             return StackNetwork(shape, read_stack(shape, reader, count), kernels)
-        return TorchNetwork(shape, read_layers(kernels, shape, reader, count), kernels)
+        return TorchNetwork(shape, read_layers(kernels, shape, reader, count, offload), kernels)
+    backend, quantisation = plan.linear_backend, plan.quantisation
+    if offload is not None:
+        backend = LinearBackend(dtype, device, kernels, offload)
+    spills = offload is not None
     if config.random_weights:
-        weights = random_weights(shape, config.seed, dtype, device, plan.quantisation)
+        weights = random_weights(shape, config.seed, dtype, device, quantisation, spills=spills)
     else:
-        weights = read_weights(shape, config.model_path, dtype, device, plan.quantisation)
+        path = config.model_path
+        weights = read_weights(shape, path, dtype, device, quantisation, spills=spills)
     if config.activations != "auto":
         weights = with_rows_of_bytes(weights, floats=config.activations == "fp8")
-    return build_network(shape, weights, kernels, plan.linear_backend)
+    return build_network(shape, weights, kernels, backend)
 
 
 def _load_transformers(plan: LoadPlan) -> LoadedModel:

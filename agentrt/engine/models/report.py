@@ -7,12 +7,13 @@ from typing import Literal, TypedDict
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
+from agentrt.base.expert_memory import expert_memory
 from agentrt.base.gguf.checkpoint_files import weight_bytes as saved_bytes
 from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.models.native.weights import weight_bytes
+from agentrt.engine.models.native.weights import expert_bytes, weight_bytes
 
 
 class KvReport(TypedDict):
@@ -39,6 +40,9 @@ class ModelReport:
         linear_reason: Why.
         dtype: Type of weights and activations.
         weight_bytes: Bytes of all weights as they are kept; 0 if transformers computes it.
+        expert_bytes: Bytes of all routed experts as they are kept, part of the weights; 0 if the
+            model has none, or if the checkpoint's matrices stay as they are.
+        expert_memory_bytes: Most bytes of experts in fast memory; 0 if all are.
         kv_cache: Type of cached keys and values: "int8", or the dtype.
         kv_token_bytes: Bytes of a token's keys and values in all layers, scales included; 0 if
             transformers computes it.
@@ -59,6 +63,8 @@ class ModelReport:
     linear_reason: str = ""
     dtype: str = ""
     weight_bytes: int = 0
+    expert_bytes: int = 0
+    expert_memory_bytes: int = 0
     kv_cache: str = ""
     kv_token_bytes: float = 0.0
     kv_tokens_gained: float = 1.0
@@ -78,6 +84,8 @@ class ModelReport:
         parts = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
         parts.append(f"kernels {self.kernels} ({self.kernels_reason})")
         parts.append(f"{self.linear} weights in {self.dtype} on {self.device}")
+        if self.expert_memory_bytes:
+            parts.append(f"experts in {self.expert_memory_bytes:,} bytes of memory")
         if self.kv_cache != self.dtype:
             parts.append(f"KV in {self.kv_cache}")
         if self.context_reason:
@@ -111,6 +119,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear_reason="" if declined else linear_reason,
         dtype=str(plan.dtype).removeprefix("torch."),
         weight_bytes=_weight_bytes(plan),
+        expert_bytes=_expert_bytes(plan),
+        expert_memory_bytes=expert_memory(plan.config.expert_memory),
         **_kv_of(plan),
         device=plan.device.type,
         context_tokens=plan.context.tokens,
@@ -142,6 +152,12 @@ def _weight_bytes(plan: LoadPlan) -> int:
     if plan.stored_type.name or plan.compiled is not None:
         return saved_bytes(plan.config.model_path)
     return weight_bytes(plan.shape, plan.dtype.itemsize, plan.quantisation)
+
+
+def _expert_bytes(plan: LoadPlan) -> int:
+    if not isinstance(plan.shape, DecoderShape) or plan.stored_type.name:
+        return 0
+    return expert_bytes(plan.shape, plan.dtype.itemsize, plan.quantisation)
 
 
 def model_report(config: EngineConfig) -> ModelReport:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import EngineUnavailable, InternalError
+from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.experts import (
     GroupedExperts,
     NativeExperts,
@@ -98,16 +99,26 @@ class LinearBackend:
         dtype: Type of the weights.
         device: Device of the weights.
         kernels: Kernel set of the model.
+        offload: Bounds the memory of experts; None keeps all in it.
 
     Attributes:
         choice: "native", "packed" or "plain".
         reason: Why.
         quantised_bytes: Bytes of the matrices so far that stay quantised.
+        offload: See the arguments.
     """
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, kernels: Kernels) -> None:
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        kernels: Kernels,
+        offload: ExpertOffload | None = None,
+    ) -> None:
         self._kernels = kernels
+        self.offload = offload
         self.quantised_bytes = 0
+        self._device = device
         self._on_cpu = device.type == "cpu"
         self.choice: WeightFormat
         self.choice, self.reason = _choose_format(dtype, device, kernels)
@@ -138,9 +149,15 @@ class LinearBackend:
             first, experts = _with_first(experts)
             weights = (first.gate_up, first.down)
             if all(not isinstance(one, Tensor) or fits(one) for one in weights):
+                if self.offload is not None:
+                    mapped = self.offload.native(kernels, experts, activation)
+                    self.quantised_bytes += mapped.quantised_bytes
+                    return mapped
                 packed = kernels.pack_experts(experts, activation)
                 self.quantised_bytes += packed.quantised_bytes
                 return NativeExperts(packed)
+        if self.offload is not None:
+            return self.offload.on_device(kernels, experts, activation, self._device)
         if self._on_cpu and kernels.name in ("torch", "cpu"):
             return self._looped(experts, activation)
         return self._grouped(list(experts), activation)

@@ -78,7 +78,15 @@ def open_runners(
     if is_eagle3(config.draft_model):
         return _open_head(config, config.draft_model, tile_tokens)
     check_same_vocabulary(vocab, Codec.load(config.draft_model).vocab, config)
-    draft_config = replace(config, model_path=config.draft_model, draft_model=None, adapters=())
+    draft_config = replace(
+        config,
+        model_path=config.draft_model,
+        draft_model=None,
+        adapters=(),
+        expert_routing="trained",
+        expert_load=False,
+        expert_memory="",
+    )
     draft = load_model(draft_config)
     if draft.logits_size < vocab.size:
         raise ModelInvalid(

@@ -155,7 +155,9 @@ class ModelExecutor:
                 rows.append(sequence)
         # Before the tokens of the last step are known, a grammar cannot mask the next ones.
         masks = None if scheduled.before_tokens else self.sampler.mask_filler.begin_masks(rows)
+        before = self._expert_uses()
         logits = self.runner.forward(slices)
+        self._note_expert_uses(scheduled, before)
         drafted = {
             sequence: Verification(sequence, drafts[sequence], len(sequence.tokens))
             for sequence in rows
@@ -168,6 +170,20 @@ class ModelExecutor:
         if self._expert_counts is None:
             return []
         return self._expert_counts.begin_batch([one for one, _ in scheduled.sequences])
+
+    def _expert_uses(self) -> tuple[int, int]:
+        """Hits and misses of the expert cache so far; zeros without one."""
+        offload = self.runner.expert_offload
+        return (0, 0) if offload is None else (offload.hits, offload.misses)
+
+    def _note_expert_uses(self, scheduled: ScheduledBatch, before: tuple[int, int]) -> None:
+        """Add the hits and misses of a forward to the metrics of each of its sequences."""
+        if self.runner.expert_offload is None:
+            return
+        hits, misses = self._expert_uses()
+        for sequence, _ in scheduled.sequences:
+            sequence.metrics.expert_hits += hits - before[0]
+            sequence.metrics.expert_misses += misses - before[1]
 
     def sample(self, batch: ModelBatch, rows: Rows[Sequence]) -> None:
         """Start to sample a token for those of the batch's rows that still need one."""

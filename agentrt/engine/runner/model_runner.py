@@ -57,6 +57,7 @@ class ModelRunner:
         attention: Attention over the pages.
         shared_prefixes: Finds the prefix that the sequences of a batch share.
         expert_load: Counts the tokens that experts take, or None.
+        expert_offload: Bounded memory for experts, or None.
         layer_states: Keeps the states that a head takes, or None.
     """
 
@@ -103,6 +104,8 @@ class ModelRunner:
             tile_tokens=tile_tokens,
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
+        network = self.model.network
+        self.expert_offload = network.expert_offload if isinstance(network, TorchNetwork) else None
         self.expert_load = self._count_experts(config) if config.expert_load else None
         self.kv_arrival: KvArrival | None = None
         self.layer_states: LayerStates | None = None
@@ -111,7 +114,9 @@ class ModelRunner:
         self.threads = self._choose_threads(config)
         captures = self.model.report.path == "fast" and self.model.kernels.name == "triton"
         counts = self.expert_load is not None  # by groups of rows that no graph knows
-        if config.device == "cuda" and config.graphs == "auto" and captures and not counts:
+        moves = self.expert_offload is not None  # experts, after a look at those needed
+        eager = counts or moves
+        if config.device == "cuda" and config.graphs == "auto" and captures and not eager:
             self.capture_graphs(CudaGraphRecorder(), config.max_running)
 
     def forward(self, slices: Sequence[SequenceSlice]) -> Tensor:

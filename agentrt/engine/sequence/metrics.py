@@ -21,6 +21,8 @@ class RequestMetrics:
         accepted_tokens: Draft tokens that were drawn as guessed, by source.
         rejected_tokens: Draft tokens computed in vain, by source; the sources of all drafts.
         expert_tokens: As in `Ledger`.
+        expert_hits: Likewise.
+        expert_misses: Likewise.
     """
 
     received_at_s: float
@@ -44,6 +46,8 @@ class RequestMetrics:
     accepted_tokens: dict[DraftSource, int] = field(default_factory=dict)
     rejected_tokens: dict[DraftSource, int] = field(default_factory=dict)
     expert_tokens: tuple[tuple[int, ...], ...] = ()
+    expert_hits: int = 0
+    expert_misses: int = 0
     _unbooked_reload_s: float = 0.0
 
     def note_reload(self, tokens: int, seconds: float) -> None:

@@ -18,6 +18,7 @@ from agentrt.engine.models.native.experts import Experts, Gated
 from agentrt.engine.models.native.layer import Layer, norm_weight, take_layer
 from agentrt.engine.models.native.layer_weights import LayerWeights
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.experts import NativeExperts
 from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import HeadNorms
@@ -91,15 +92,27 @@ def _refuse(name: str) -> NoReturn:
 
 
 def read_layers(
-    kernels: CpuKernels, shape: DecoderShape, reader: WeightReader, parameters: int
+    kernels: CpuKernels,
+    shape: DecoderShape,
+    reader: WeightReader,
+    parameters: int,
+    offload: ExpertOffload | None = None,
 ) -> LayerWeights:
     """The weights of a compiled model of `parameters` parameters.
 
+    Args:
+        kernels: The native kernel set.
+        shape: Shape of the decoder.
+        reader: Reads the files.
+        parameters: Number of parameters.
+        offload: Bounds the memory of experts; None leaves all to the mapping.
+
     Raises:
         ModelInvalid: The files are not those of such a decoder.
+        UsageError: The bound is smaller than an expert.
     """
     head = reader.matrix("head", shape.hidden, shape.vocabulary, bits=16)
-    layers = [_layer(kernels, shape, reader, number) for number in range(shape.layers)]
+    layers = [_layer(kernels, shape, reader, number, offload) for number in range(shape.layers)]
     return LayerWeights(
         parameters=parameters,
         embedding=reader.embedding(shape.vocabulary, shape.hidden),
@@ -107,11 +120,16 @@ def read_layers(
         norm=reader.plain("norm", (shape.hidden,)),
         head=head,
         quantised_bytes=reader.quantised_bytes,
+        expert_offload=offload,
     )
 
 
 def _layer(
-    kernels: CpuKernels, shape: DecoderShape, reader: WeightReader, number: int
+    kernels: CpuKernels,
+    shape: DecoderShape,
+    reader: WeightReader,
+    number: int,
+    offload: ExpertOffload | None,
 ) -> Layer[Linear]:
     at, norms = f"layers.{number}", read_norms(reader, shape, number)
     query, key, head_norms = norms["query_norm"], norms["key_norm"], None
@@ -122,7 +140,7 @@ def _layer(
         qkv=reader.matrix(f"{at}.qkv", shape.hidden, shape.query_width + 2 * shape.kv_width),
         out=reader.matrix(f"{at}.out", shape.query_width, shape.hidden),
         head_norms=head_norms,
-        inner=_experts(kernels, shape, experts, reader, at)
+        inner=_experts(kernels, shape, experts, reader, at, offload)
         if experts
         else _gated(shape, shape.inner, reader, at),
         **norms,
@@ -139,7 +157,12 @@ def _gated(shape: DecoderShape, inner: int, reader: WeightReader, at: str) -> Ga
 
 
 def _experts(
-    kernels: CpuKernels, shape: DecoderShape, experts: ExpertShape, reader: WeightReader, at: str
+    kernels: CpuKernels,
+    shape: DecoderShape,
+    experts: ExpertShape,
+    reader: WeightReader,
+    at: str,
+    offload: ExpertOffload | None,
 ) -> Experts[Linear]:
     def routed() -> Iterator[PackedExpert]:
         for number in range(experts.count):
@@ -157,7 +180,9 @@ def _experts(
     return Experts(
         shape=experts,
         router=reader.matrix(f"{at}.router", shape.hidden, experts.count),
-        routed=NativeExperts(kernels.pack_experts(routed(), shape.activation)),
+        routed=NativeExperts(kernels.pack_experts(routed(), shape.activation))
+        if offload is None
+        else offload.native(kernels, routed(), shape.activation),
         shared=shared,
         shared_gate=shared_gate,
     )

@@ -16,6 +16,7 @@ from agentrt.engine.models.native.layer import Layer, norm_weight, take_layer
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.packed_embedding import PackedEmbedding
+from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.linear import Linear, LinearBackend
 
 
@@ -30,6 +31,7 @@ class LayerWeights:
         norm: `[hidden]` behind the last layer; None for the stream as it is.
         head: Output layer.
         quantised_bytes: Bytes of layers and head that stay quantised.
+        expert_offload: Bounded memory for experts, or None if all are in memory.
     """
 
     parameters: int
@@ -38,6 +40,7 @@ class LayerWeights:
     norm: Tensor | None
     head: Linear
     quantised_bytes: int
+    expert_offload: ExpertOffload | None = None
 
 
 def layer_weights(shape: DecoderShape, weights: Weights, backend: LinearBackend) -> LayerWeights:
@@ -60,4 +63,5 @@ def layer_weights(shape: DecoderShape, weights: Weights, backend: LinearBackend)
         norm=None if norm is None else norm_weight(shape, norm),
         head=made,
         quantised_bytes=backend.quantised_bytes,
+        expert_offload=backend.offload,
     )

@@ -48,6 +48,7 @@ class TorchNetwork:
         quantised_bytes: Bytes of the matrices that stay quantised.
         routing: Decides which experts tokens take; may be set between forwards.
         expert_load: Counts what they take, or None; likewise.
+        expert_offload: Bounded memory for experts, or None if all are in memory.
         layer_sizes: Layers, and the width of their outputs.
         layer_outputs: See `Network`.
         embedding: `[vocabulary, hidden]`, plain or packed.
@@ -72,6 +73,7 @@ class TorchNetwork:
             self.quantised_bytes += self.embedding.resident_bytes
         self.routing: Routing = trained
         self.expert_load: ExpertLoad | None = None
+        self.expert_offload = weights.expert_offload
         scale = embedding_scale(shape, self.embedding.dtype)
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from agentrt.engine.models.native.expert_weights import Shapes, Weights, expert_shapes
-from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.shape import DecoderShape, WeightNames
 from agentrt.engine.models.quantisation import EMBEDDING, HEAD, Quantisation
 
 _PART_PREFIXES = {
@@ -53,6 +53,30 @@ def weight_bytes(shape: DecoderShape, value_bytes: int, quantisation: Quantisati
     sizes = weight_shapes(shape)
     if shape.tied and quantisation is not None and quantisation.head_bits is not None:
         sizes[HEAD] = sizes[EMBEDDING]
+    return _kept_bytes(sizes, value_bytes, quantisation)
+
+
+def is_expert_weight(names: WeightNames, name: str) -> bool:
+    """Whether a weight is one of routed experts.
+
+    Args:
+        names: Names of a decoder's weights.
+        name: Name of the weight in the decoder.
+    """
+    return f".{names.expert.partition('{')[0]}" in name
+
+
+def expert_bytes(shape: DecoderShape, value_bytes: int, quantisation: Quantisation | None) -> int:
+    """Bytes of the weights of routed experts as they are kept; see `weight_bytes`."""
+    sizes = {
+        name: size
+        for name, size in weight_shapes(shape).items()
+        if shape.experts is not None and is_expert_weight(shape.names, name)
+    }
+    return _kept_bytes(sizes, value_bytes, quantisation)
+
+
+def _kept_bytes(sizes: Shapes, value_bytes: int, quantisation: Quantisation | None) -> int:
     total = 0
     for name, size in sizes.items():
         packed = None if quantisation is None else quantisation.bytes_of(name, size)
