@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt.analysis.run_record import RunRecord
+from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.record import record
+from agentrt.protocol.step_output import Ledger
 
 Counts = tuple[tuple[int, ...], ...]
 """Tokens by layer with experts, and by expert."""
@@ -77,10 +78,30 @@ def loads_by_site(run: RunRecord) -> dict[tuple[str, str], Counts]:
     """Counts by model and call site, of generations whose experts were counted."""
     found: dict[tuple[str, str], list[Counts]] = {}
     for node in run.leaves():
-        ledgers = [attempt.ledger for _, attempt in node.failed]
-        ledgers += [node.ledger] if node.ledger is not None else []
         model = node.sent[-1].model if node.sent else ""
-        for ledger in ledgers:
+        for ledger in _ledgers(node):
             if ledger.expert_tokens:
                 found.setdefault((model, node.name), []).append(ledger.expert_tokens)
     return {key: added(parts) for key, parts in found.items()}
+
+
+def cache_uses_by_site(run: RunRecord) -> dict[tuple[str, str], tuple[int, int]]:
+    """Hits and misses of the expert cache by model and call site, where memory was bounded.
+
+    They are those of whole steps, so that a step counts for each of its requests.
+    """
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for node in run.leaves():
+        model = node.sent[-1].model if node.sent else ""
+        for ledger in _ledgers(node):
+            if ledger.expert_hits or ledger.expert_misses:
+                hits, misses = found.get((model, node.name), (0, 0))
+                both = (hits + ledger.expert_hits, misses + ledger.expert_misses)
+                found[model, node.name] = both
+    return found
+
+
+def _ledgers(node: NodeRecord) -> list[Ledger]:
+    """Ledgers of a node's attempts."""
+    ledgers = [attempt.ledger for _, attempt in node.failed]
+    return [*ledgers, node.ledger] if node.ledger is not None else ledgers

@@ -20,6 +20,9 @@ class ServerLoad:
         kv_bytes: Memory of the KV cache in bytes; 0 if unknown.
         expert_tokens: Tokens that each expert took in all answers so far, by layer; () if they are
             not counted.
+        expert_hits: Experts that steps found in fast memory, in all answers so far; a step counts
+            for each of its requests.
+        expert_misses: Experts that they did not, likewise.
     """
 
     running: int
@@ -29,6 +32,8 @@ class ServerLoad:
     slots: int = 0
     kv_bytes: int = 0
     expert_tokens: tuple[tuple[int, ...], ...] = ()
+    expert_hits: int = 0
+    expert_misses: int = 0
 
 
 def metrics_text(load: ServerLoad, model: str) -> str:
@@ -67,4 +72,15 @@ def metrics_text(load: ServerLoad, model: str) -> str:
             for layer, counts in enumerate(load.expert_tokens)
             for expert, tokens in enumerate(counts)
         ]
+    if load.expert_hits or load.expert_misses:
+        for what, found, count in (
+            ("hits", "in", load.expert_hits),
+            ("misses", "out of", load.expert_misses),
+        ):
+            name = f"agentrt:expert_cache_{what}_total"
+            lines += [
+                f"# HELP {name} Experts {found} fast memory, by step and request.",
+                f"# TYPE {name} counter",
+                f'{name}{{model_name="{label}"}} {count}',
+            ]
     return "\n".join(lines) + "\n"

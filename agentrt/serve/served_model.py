@@ -110,6 +110,7 @@ class ServedModel:
         codec, window_tokens = self._engine.codec, self._engine.window_tokens
         self.body_limit = body_limit(window_tokens, codec.most_text_bytes if codec else 0)
         self._expert_tokens: Counts = ()
+        self._expert_hits = self._expert_misses = 0
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -143,6 +144,8 @@ class ServedModel:
             engine.slots,
             engine.kv_bytes,
             self._expert_tokens,
+            self._expert_hits,
+            self._expert_misses,
         )
 
     @property
@@ -305,8 +308,11 @@ class ServedModel:
             self._shares.begin(place)
             self._give_turns()
             await deliver(gen, text, texts)
-            if gen.meta.ledger.expert_tokens:
-                self._expert_tokens = added((self._expert_tokens, gen.meta.ledger.expert_tokens))
+            ledger = gen.meta.ledger
+            self._expert_hits += ledger.expert_hits
+            self._expert_misses += ledger.expert_misses
+            if ledger.expert_tokens:
+                self._expert_tokens = added((self._expert_tokens, ledger.expert_tokens))
 
         try:
             await self._runtime.with_options(options).run(program, request, begin)

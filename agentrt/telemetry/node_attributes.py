@@ -32,6 +32,8 @@ _COUNTS = {
     "thinking_tokens": names.REASONING_TOKENS,
     "preemptions": names.PREEMPTED,
     "retried_tokens": names.RETRIED,
+    "expert_hits": names.EXPERT_HITS,
+    "expert_misses": names.EXPERT_MISSES,
 }
 """Counts of a ledger that are told if they are not zero."""
 _counts_of: Callable[[Ledger], tuple[int, ...]] = attrgetter(*_COUNTS)

@@ -59,6 +59,8 @@ def ledger_of(tags: Attributes, outcome: Outcome) -> Ledger:
         currency=str(tags.get(names.COST_CURRENCY, "")),
         is_cached=tags.get(names.RESPONSE_CACHE) == "hit",
         saved_pico=saved_pico,
+        expert_hits=count(names.EXPERT_HITS),
+        expert_misses=count(names.EXPERT_MISSES),
         expert_tokens=expert_tokens_of(str(tags.get(names.EXPERT_TOKENS, ""))),
     )
 

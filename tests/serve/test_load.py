@@ -123,3 +123,10 @@ def test_tokens_of_experts_are_counters_by_layer_and_expert():
     assert samples[0] == 'agentrt:expert_tokens_total{model_name="tiny",layer="0",expert="0"} 4'
     assert samples[3] == 'agentrt:expert_tokens_total{model_name="tiny",layer="1",expert="1"} 3'
     assert load_in(text, door()) == EngineLoad(2.0, 1.0, 0.0)
+
+
+def test_the_expert_cache_has_metrics_where_memory_is_bounded() -> None:
+    text = metrics_text(ServerLoad(2, 1, expert_hits=30, expert_misses=10), "tiny")
+    assert 'agentrt:expert_cache_hits_total{model_name="tiny"} 30' in text
+    assert 'agentrt:expert_cache_misses_total{model_name="tiny"} 10' in text
+    assert "expert_cache" not in metrics_text(ServerLoad(2, 1), "tiny")

@@ -110,6 +110,8 @@ def test_tokens_drafts_cost_and_reasons_come_back() -> None:
         retried_cost_pico=4_000_000,
         currency="USD",
         expert_tokens=((4, 0, 2), (1, 5, 0)),
+        expert_hits=7,
+        expert_misses=2,
     )
     failed = Ledger(prompt_tokens=650, cached_tokens=10, output_tokens=40, cost_pico=7_000_000)
     told: list[Event] = []
@@ -128,6 +130,7 @@ def test_tokens_drafts_cost_and_reasons_come_back() -> None:
     assert node.ledger is not None
     assert node.ledger.drafts == ledger.drafts
     assert node.ledger.expert_tokens == ledger.expert_tokens
+    assert (node.ledger.expert_hits, node.ledger.expert_misses) == (7, 2)
     assert node.lost[0].reason == "tools_changed"
     assert node.scheduled[0].terms == (("queued_s", 0.25), ("place", 2.0))
     assert node.failed[0][1].reason == "the answer failed its check"  # content is not captured

@@ -8,6 +8,7 @@ from agentrt.analysis.expert_load import (
     Counts,
     added,
     busiest_experts,
+    cache_uses_by_site,
     layer_load,
     loads_by_site,
     mean_imbalance,
@@ -21,12 +22,13 @@ _SHOWN_EXPERTS = 3
 
 
 def expert_section(run: RunRecord) -> str:
-    """Tables of each model whose experts were counted; "" without any."""
+    """Tables of each model whose experts were counted, and of its expert cache; "" without any."""
     by_model: dict[str, dict[str, Counts]] = {}
     for (model, site), counts in loads_by_site(run).items():
         by_model.setdefault(model, {})[site] = counts
+    cached = cache_uses_by_site(run)
     if not by_model:
-        return ""
+        return section("experts", "Experts", *_cache_table(cached)) if cached else ""
     note = (
         "Tokens that each expert took, in prompts and outputs; one that takes two counts twice. "
         "Imbalance is the busiest expert's part by the even one: 1 is even."
@@ -36,7 +38,23 @@ def expert_section(run: RunRecord) -> str:
         if len(by_model) > 1:
             parts.append(f"<h3>{escape(shortened(model, 60))}</h3>")
         parts += [_site_table(sites), _layer_table(added(sites.values()))]
-    return section("experts", "Experts", *parts)
+    return section("experts", "Experts", *parts, *_cache_table(cached))
+
+
+def _cache_table(uses: dict[tuple[str, str], tuple[int, int]]) -> list[str]:
+    """Hits and misses of the expert cache; nothing where memory is not bounded."""
+    if not uses:
+        return []
+    note = (
+        "Experts that steps found in fast memory, and those that they did not. A step counts for "
+        "each of its requests."
+    )
+    ranked = sorted(uses.items(), key=lambda one: -sum(one[1]))[:MAX_SITES]
+    rows = [
+        [shortened(site, 40), f"{hits:,}", f"{misses:,}", share(hits, hits + misses)]
+        for (_, site), (hits, misses) in ranked
+    ]
+    return [f'<p class="note">{note}</p>', table(("call site", "hits", "misses", "share"), rows)]
 
 
 def _site_table(sites: dict[str, Counts]) -> str:

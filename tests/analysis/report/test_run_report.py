@@ -291,6 +291,17 @@ def test_experts_are_told_by_layer_and_call_site() -> None:
     assert 'id="experts"' not in plain
 
 
+@pytest.mark.parametrize("tokens", [(), ((6, 2), (2, 2))])
+def test_the_expert_cache_is_told_by_call_site(tokens: tuple[tuple[int, ...], ...]) -> None:
+    ledger = Ledger(output_tokens=9, expert_hits=30, expert_misses=10, expert_tokens=tokens)
+    told: list[Event] = [
+        replace(one, ledger=ledger) if isinstance(one, NodeFinished) and one.ledger else one
+        for one in play((Work("generate", decode_s=0.2), Work("generate", decode_s=0.1)))
+    ]
+    rows = [row.text() for row in report_of(told).named("experts").every("tr")]
+    assert "generate 60 20 75 %" in rows
+
+
 def test_errors_say_what_where_and_how_to_fix() -> None:
     node_id = NodeId("root/tool0")
     error = ErrorRecord("ToolFailed", "the file is gone", "give a file", "a.py:3")
