@@ -37,6 +37,7 @@ class EngineFlags:
             q8_0 or q4_0, OpenVINO int8 by output or int4 in groups of 128.
         activations: Rows that quantised weights of ours multiply: auto or int8.
         kv_cache_dtype: KV of our engine: auto or int8; peers keep theirs as they compute it.
+        expert_memory: Most memory for experts of our engine, as 800MB; all of them if empty.
         peer: Peer beside our engine: hf, hf-cb, llama.cpp or openvino; repeatable.
         constrained: Measure outputs held to a JSON type as well.
         repeat: Rounds that count; 7 or more for a claim.
@@ -55,6 +56,7 @@ class EngineFlags:
     weights: str = "checkpoint"
     activations: str = "auto"
     kv_cache_dtype: str = "auto"
+    expert_memory: str = ""
     peer: list[str] | None = None
     json_path: JsonPath = None
     constrained: bool = False
@@ -123,6 +125,8 @@ class ExpertsFlags:
         new: Tokens that each produces.
         dtype: Dtype of all arms: bfloat16 or float32.
         weights: Weights of our arms, separated by commas: checkpoint, int8, int4.
+        memory: Further arms of ours with so much memory for experts, separated by commas, as 800MB;
+            none if empty.
         others: Further ways of transformers beside grouped_mm, separated by commas: eager or
             batched_mm; none if empty.
         repeat: Rounds that count; 5 or more for a claim.
@@ -135,6 +139,7 @@ class ExpertsFlags:
     new: int = 16
     dtype: str = "bfloat16"
     weights: str = "checkpoint,int8,int4"
+    memory: str = ""
     others: str = "eager"
     threads: Threads = 0
     json_path: JsonPath = None

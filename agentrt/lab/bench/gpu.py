@@ -21,6 +21,7 @@ from typing import Any
 
 import typer
 
+from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
 from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
@@ -56,6 +57,11 @@ _OURS_ON = {
     ),
     "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
 }
+_BOUNDED_ON = {
+    "cuda": ({"kernels": "triton", "overlap": "on"}, {"kernels": "triton", "overlap": "off"}),
+    "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
+}
+"""Further ways for models with experts, whose memory is bounded."""
 
 Json = dict[str, Any]
 
@@ -174,7 +180,7 @@ def parity_part(plan: GpuPlan) -> Json:
         shape = shape_named(name)
         files = peer_files(checkpoint(shape))
         arms = peer_arms("hf", _PARITY_POINT, shape, files, device=plan.device, cores=1)
-        for settings in _OURS_ON[plan.device]:
+        for settings in (*_OURS_ON[plan.device], *_bounded(shape, plan.device)):
             ours = our_arm([_PARITY_POINT], files.checkpoint, {**settings, "device": plan.device})
             shown = ", ".join(f"{name}={value}" for name, value in settings.items())
             arms.append(replace(ours, variant=shown))
@@ -191,6 +197,18 @@ def parity_part(plan: GpuPlan) -> Json:
         unlike = [arm for arm, output in outputs.items() if output != expected]
         found[name] = {"outputs": outputs, "unlike": unlike}
     return {"shapes": found}
+
+
+def _bounded(shape: ModelShape, device: str) -> list[Json]:
+    """Settings with memory for one expert of a model, and for half of them; [] without any."""
+    if shape.experts < 2:
+        return []
+    expert = 3 * shape.hidden * shape.inner * DTYPE_BYTES[_PARITY_POINT.dtype]
+    return [
+        {**settings, "expert_memory": str(count * expert)}
+        for settings in _BOUNDED_ON[device]
+        for count in (1, shape.layers * shape.experts // 2)
+    ]
 
 
 def speed_part(part: SpeedPart, device: str) -> Json:

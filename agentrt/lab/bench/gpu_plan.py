@@ -126,6 +126,11 @@ HOPPER = GpuPlan(
             _points({"experts one": (1, 1024, 64, 0), "experts thirty-two": (32, 1024, 64, 0)}),
             idle=("experts one",),
         ),
+        SpeedPart(
+            "mixtral-fine",
+            _points({"cold experts one": (1, 1024, 64, 0), "cold experts eight": (8, 256, 64, 0)}),
+            engine={"expert_memory": "800MB"},  # half of them
+        ),
     ),
     speculation=("micro", "micro-qwen2"),
     drafts=(

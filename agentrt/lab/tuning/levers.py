@@ -21,7 +21,8 @@ NONE = "none"
 """Text of a setting without a value, such as no draft model."""
 SETTINGS = (
     *("weights", "activations", "kv_cache_dtype", "speculate_tokens", "dtype"),
-    *("max_running", "step_tokens", "prefill_chunk_tokens", "threads", "expert_routing"),
+    *("max_running", "step_tokens", "prefill_chunk_tokens", "threads"),
+    *("expert_routing", "expert_memory"),
     *(MODEL, "draft_model"),
 )
 """Levers of the embedded engine, each a key of `[engines.embedded]`."""

@@ -21,9 +21,13 @@ def test_all_arms_take_turns_in_one_process(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "experts.json"
-    assert answer([*MICRO, "--weights", "checkpoint,int8", "--json", str(path)]) == 0
+    more = ["--weights", "checkpoint,int8", "--memory", "100KB", "--json", str(path)]
+    assert answer([*MICRO, *more]) == 0
     told = capsys.readouterr().out
-    arms = ["ours bfloat16", "ours int8", "transformers grouped_mm", "transformers eager"]
+    arms = [
+        *("ours bfloat16", "ours bfloat16 in 100KB", "ours int8", "ours int8 in 100KB"),
+        *("transformers grouped_mm", "transformers eager"),
+    ]
     assert all(arm in told for arm in arms)
     (point,) = json.loads(path.read_text("utf-8"))["points"]
     assert list(point["samples"]) == arms
@@ -37,6 +41,7 @@ def test_all_arms_take_turns_in_one_process(
     [
         (["--shape", "micro"], "micro-mixtral"),
         (["--weights", "int5"], "int5"),
+        (["--memory", "1GB,little"], "--memory 'little' is no size"),
         (["--new", "1"], "no decode step"),
         (["--repeat", "0"], "measures nothing"),
     ],
@@ -54,3 +59,9 @@ def test_ratios_are_taken_round_by_round() -> None:
     found = result.ratios("ours int8")
     assert (found.least, found.middle, found.most) == (2.0, 3.0, 5.0)
     assert median_ms(result.samples["ours int8"]) == 2000.0
+
+
+def test_the_sweep_of_the_engine_takes_a_size_of_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = ["bench", "engine", "--shape", "micro-mixtral", "--expert-memory", "much", "--quick"]
+    assert answer(bench) == 2
+    assert "--expert-memory 'much' is no size of memory" in capsys.readouterr().err

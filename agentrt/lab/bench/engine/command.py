@@ -6,6 +6,7 @@ from typing import get_args
 
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import ActivationChoice, KvCacheDtype, WeightChoice
+from agentrt.base.expert_memory import expert_memory
 from agentrt.lab.bench.engine.points import points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
 from agentrt.lab.bench.engine.sweep import measure
@@ -31,6 +32,7 @@ def check(flags: EngineFlags) -> None:
     check_known("--weights", (flags.weights,), get_args(WeightChoice))
     check_known("--activations", (flags.activations,), get_args(ActivationChoice))
     check_known("--kv-cache-dtype", (flags.kv_cache_dtype,), get_args(KvCacheDtype))
+    expert_memory(flags.expert_memory, "--expert-memory {!r}")
     require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
     on_cpu = flags.device == "cpu" or not {"llama.cpp", "openvino"} & {*flags.peers}
     require(on_cpu, "llama.cpp and OpenVINO are built for the CPU only", "Use --peer hf")

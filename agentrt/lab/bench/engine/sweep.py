@@ -69,6 +69,7 @@ def measure(
                 "weights": flags.weights,
                 "activations": flags.activations,
                 "kv_cache_dtype": flags.kv_cache_dtype,
+                "expert_memory": flags.expert_memory,
                 "device": flags.device,
                 "random_weights": not saved,
             }

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import WeightChoice
+from agentrt.base.expert_memory import expert_memory
 from agentrt.lab.bench.experts.measure import OURS, ExpertArms, measure
 from agentrt.lab.bench.experts.result import ExpertsPoint, to_json
 from agentrt.lab.bench.flags import ExpertsFlags
@@ -31,6 +32,8 @@ def check(flags: ExpertsFlags) -> None:
     check_known("--shape", (flags.shape,), with_experts)
     check_known("--dtype", (flags.dtype,), tuple(DTYPE_BYTES))
     check_known("--weights", names(flags.weights), get_args(WeightChoice))
+    for memory in names(flags.memory):
+        expert_memory(memory, "--memory {!r}")
     require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 5 or more")
     require(flags.new >= 2, f"--new {flags.new} has no decode step", "Give 2 or more")
 

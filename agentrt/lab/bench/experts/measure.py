@@ -5,6 +5,7 @@ All compute with the same number of threads; those of an arm that waits sleep.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import runpy
@@ -53,21 +54,24 @@ class ExpertArms:
         threads = flags.threads or cores()
         batches = numbers(flags.batch, "--batch")
         rounds: dict[str, Round] = {}
-        for weights in names(flags.weights):
-            log(f"loading ours with weights={weights}")
+        bounds = ["", *(one for one in names(flags.memory) if one)]
+        for weights, memory in itertools.product(names(flags.weights), bounds):
+            log(f"loading ours with weights={weights}, expert_memory={memory or 'all'}")
             arm = EngineArm()
             arm.open(
                 {
                     "model_path": str(model),
                     "dtype": flags.dtype,
                     "weights": weights,
+                    "expert_memory": memory,
                     "threads": threads,
                     "self_check": "never",
                     "max_running": max(batches),
                     "kv_pages": max(batches) * -(-(flags.prompt + flags.new + 16) // 16),
                 }
             )
-            rounds[f"{OURS} {flags.dtype if weights == 'checkpoint' else weights}"] = _ours(arm)
+            name = f"{OURS} {flags.dtype if weights == 'checkpoint' else weights}"
+            rounds[f"{name} in {memory}" if memory else name] = _ours(arm)
         log("loading transformers")
         batch = _transformers(
             {
