@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +63,11 @@ class Evaluation:
         self._runs = case_runs(suite, self._program)
         self._log: ResultLog | None = None
         self._results: dict[Key, CaseResult] = {}
+        self._timings: dict[tuple[str, str, int], CaseResult] = {}
         if resume is not None:
             self._log = ResultLog(resume, self._header())
             self._results.update(self._log.results)
+            self._timings.update(self._log.timings)
 
     async def perform(self) -> None:
         """Run what has no result yet, one configuration after the other, and then the judges.
@@ -82,10 +85,51 @@ class Evaluation:
             BackendError: The engine does not start or has failed.
             UsageError: A case does not fit a scorer.
         """
-        from agentrt.lab.evaluation.case_runs import run_cases
-
         runs = self._runs[:cases]
         due = [run for run in runs if (config.name, run.case.name) not in self._results]
+        await self._run(config, due, self._add, judged=not self._judges)
+
+    async def time_again(self, config: EvaluationConfig, cases: Sequence[int], turn: int) -> None:
+        """Run cases once more, for their latencies alone, as far as the turn has not run them.
+
+        Args:
+            config: The configuration.
+            cases: Indices of the cases.
+            turn: Number of the turn, from 1 on.
+
+        Raises:
+            BackendError: The engine does not start or has failed.
+        """
+        runs = [self._runs[case] for case in cases]
+        due = [run for run in runs if (config.name, run.case.name, turn) not in self._timings]
+
+        def add(result: CaseResult) -> None:
+            again = replace(result, turn=turn)
+            self._timings[again.config, again.case, turn] = again
+            if self._log is not None:
+                self._log.add(again)
+
+        await self._run(config, due, add, judged=True)
+
+    def timings(self, config: EvaluationConfig) -> dict[int, dict[int, CaseResult]]:
+        """Results of the later turns of a configuration, by turn and by the index of the case."""
+        index = {case.name: at for at, case in enumerate(self._suite.cases)}
+        found: dict[int, dict[int, CaseResult]] = {}
+        for (name, case, turn), one in self._timings.items():
+            if name == config.name and case in index:
+                found.setdefault(turn, {})[index[case]] = one
+        return found
+
+    async def _run(
+        self,
+        config: EvaluationConfig,
+        due: Sequence[CaseRun],
+        add: Callable[[CaseResult], None],
+        *,
+        judged: bool,
+    ) -> None:
+        from agentrt.lab.evaluation.case_runs import run_cases
+
         if due:
             await run_cases(
                 self._program,
@@ -93,8 +137,8 @@ class Evaluation:
                 config,
                 self._suite.scorers,
                 plain=self._data_of,
-                on_result=self._add,
-                judged=not self._judges,
+                on_result=add,
+                judged=judged,
                 concurrency=self._concurrency,
                 seed=self._seed,
                 timed=self._timed,

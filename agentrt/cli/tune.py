@@ -80,6 +80,16 @@ def tune(
             "--first", metavar="N", min=2, help="Cases before the first configuration is dropped."
         ),
     ] = 4,
+    turns: Annotated[
+        int,
+        typer.Option(
+            "--turns",
+            metavar="N",
+            min=0,
+            help="Most turns of each finalist, measured in turns until intervals decide; 0 is "
+            "none.",
+        ),
+    ] = 8,
     judge: Annotated[
         str,
         typer.Option(
@@ -118,7 +128,13 @@ def tune(
         raise UsageError("agentrt tune was given no suite", hint="give --suite FOLDER")
     slo_s = None if slo is None else seconds(slo, "--slo")
     rules = read_rules(
-        fail_if or (), slo_s, objective, first_cases=first, most_plays=max_runs, seed=seed
+        fail_if or (),
+        slo_s,
+        objective,
+        first_cases=first,
+        most_plays=max_runs,
+        most_turns=turns,
+        seed=seed,
     )
     budget_s = None if budget is None else seconds(budget, "--budget")
     check_out(out, force=force)
@@ -167,6 +183,7 @@ def tune(
         standing,
         f"--budget {budget}" if cut_off else spent,
         nearest(results, rules) if standing.chosen is None else None,
+        sum(map(len, tuning.timings().values())),
     )
     return write_result(report, file, now, out, form)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentrt.lab.tuning.candidates import TuningCandidate
     from agentrt.lab.tuning.race import RacePlace, Standing
     from agentrt.lab.tuning.tuning_rules import TuningRules
+    from agentrt.lab.tuning.turns import Turn
 
 
 class Tuning:
@@ -62,26 +63,43 @@ class Tuning:
                 self._tell_places(found)
                 if not found.due:
                     break
-                for at in found.due:
-                    await self._run(at, found.cases)
+                for turn in found.due:
+                    if turn.at not in self._refused:
+                        await self._run(turn)
         return scope.cancelled_caught
 
     def standing(self) -> Standing:
         """How the race stands."""
         from agentrt.lab.tuning.race import standing
 
-        return standing(self.results(), self._count, self._rules, self._refused)
+        return standing(self.results(), self._count, self._rules, self._refused, self.timings())
+
+    def timings(self) -> dict[tuple[int, int], dict[int, CaseResult]]:
+        """Results of later turns, as the race takes them."""
+        return {
+            (at, number): rows
+            for at, one in enumerate(self._candidates)
+            for number, rows in self._evaluation.timings(one.config).items()
+        }
 
     def results(self) -> list[list[CaseResult]]:
         """Scored results of each configuration for the first cases."""
         return [self._evaluation.first_results(one.config) for one in self._candidates]
 
-    async def _run(self, at: int, cases: int) -> None:
-        """Run a configuration up to some cases; one that does not start is refused."""
-        config = self._candidates[at].config
-        self._tell(f"{config.name}: {cases} of {self._count} cases")
+    async def _run(self, turn: Turn) -> None:
+        """Run a turn; a configuration that does not start is refused."""
+        from agentrt.lab.tuning.turns import BESIDE, FIRST
+
+        at, config = turn.at, self._candidates[turn.at].config
+        if turn.number > BESIDE:
+            self._tell(f"{config.name}: turn {turn.number - BESIDE} of the final")
+        elif turn.number == FIRST:
+            self._tell(f"{config.name}: {turn.cases[-1] + 1} of {self._count} cases")
         try:
-            await self._evaluation.run(config, cases)
+            if turn.number == FIRST:
+                await self._evaluation.run(config, turn.cases[-1] + 1)
+            else:
+                await self._evaluation.time_again(config, turn.cases, turn.number)
         except Exception as raised:
             error = root_of(raised)
             started = bool(self._evaluation.first_results(config))
@@ -89,9 +107,10 @@ class Tuning:
                 raise
             self._refused[at] = f"does not start: {error.message}"
             return
-        await self._evaluation.judge()
-        if not at:
-            self._check_baseline()
+        if turn.number == FIRST:
+            await self._evaluation.judge()
+            if not at:
+                self._check_baseline()
 
     def _check_baseline(self) -> None:
         rows = self._evaluation.first_results(self._candidates[0].config)

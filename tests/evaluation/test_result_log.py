@@ -1,5 +1,6 @@
 """The file of an evaluation's results, with two evaluations at once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,18 @@ def test_a_configuration_is_added_to_what_is_there(tmp_path: Path) -> None:
     for header in ({"suite": "a", "config two": "3"}, {"suite": "b", "config one": "1"}):
         with pytest.raises(UsageError, match="differs"):
             ResultLog(path, header)
+
+
+def test_results_of_later_turns_are_apart(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    log = ResultLog(path, HEADER)
+    first = CaseResult("one", "a", True, 1.0, "x", "", 0.5)
+    again = replace(first, latency_s=0.7, turn=2)
+    log.add(first)
+    log.add(again)
+    log.close()
+    assert '"turn"' not in path.read_text().splitlines()[1]  # as files without turns have it
+    found = ResultLog(path, HEADER)
+    found.close()
+    assert found.results == {("one", "a"): first}
+    assert found.timings == {("one", "a", 2): again}

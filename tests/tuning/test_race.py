@@ -10,7 +10,7 @@ from agentrt.analysis.statistics import percentile
 from agentrt.lab.evaluation.limit import parse_limit
 from agentrt.lab.tuning.race import heats, nearest, standing
 from agentrt.lab.tuning.tuning_rules import TuningRules, objective_of
-from tests.tuning.tables import Table, played, steady, table
+from tests.tuning.tables import Race, Table, played, steady, table
 
 RULES = TuningRules((parse_limit("score<-1%"),))
 LATENCIES = st.sampled_from([0.1, 0.2, 0.5, 1.0, 2.0, 3.0])
@@ -72,18 +72,17 @@ def test_what_is_chosen_keeps_the_rules_and_nothing_aside_looks_better(
 @few
 @given(noisy(), st.integers(1, 30))
 def test_runs_are_bounded(full: Table, most: int) -> None:
-    rules = replace(RULES, most_plays=most)
-    free, needed = played(full, RULES)
-    found, ran = played(full, rules)
-    assert sum(ran) <= most
-    assert found.spent == (sum(needed) > most)
+    free, race = Race(full, RULES), Race(full, replace(RULES, most_plays=most))
+    end, found = free.end(), race.end()
+    assert race.plays <= most
+    assert found.spent == (free.plays > most)
     if not found.spent:
-        assert found == free
+        assert found == end
     if most < len(full[0]):
         assert found.chosen is None
 
 
-@few
+@settings(few, max_examples=8)
 @given(noisy())
 def test_a_race_goes_on_from_any_point(full: Table) -> None:
     """What the race asks for next depends on results alone, also on those of a part of a share."""
@@ -172,4 +171,4 @@ def test_what_chance_explains_moves_no_lever() -> None:
     base = [(1.0 if case < 6 else 0.8, 1.0) for case in range(10)]
     noise = [(0.95 if case % 5 else 1.05, 1.0) for case in range(10)]
     found, _ = played(table([base, noise]), RULES)
-    assert (found.fastest, found.chosen) == (1, 0)
+    assert found.chosen == 0

@@ -42,7 +42,10 @@ LEVER = ("--lever", "max_running=2,4")
 
 @pytest.fixture
 def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines_in_threads: None) -> Command:
-    """`agentrt tune` in the folder of a suite: code, standard output and standard error."""
+    """`agentrt tune` in the folder of a suite: code, standard output and standard error.
+
+    There is no final unless it is asked for, as it starts each engine several times.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     folder = tmp_path / "own"
@@ -55,7 +58,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines_in_threads: No
     def run(*argv: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            code = answer(["tune", "--suite", ".", *argv])
+            code = answer(["tune", "--suite", ".", "--turns", "0", *argv])
         return code, out.getvalue(), err.getvalue()
 
     return run
@@ -116,7 +119,7 @@ def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
     assert (code, "--max-runs 4 ended the search" in out) == (0, True)
     assert "chosen: baseline" not in out or "as far as the search came" in out
     code, out, err = tune(*argv)
-    assert (code, "own: 2 cases, 3 configurations, 6 runs" in out) == (0, True)
+    assert (code, "own: 2 cases, 3 configurations, 8 runs" in out) == (0, True)
     assert "max_running=2" not in "".join(err.splitlines(keepends=True)[:1])
     assert "baseline: " not in err
     assert tune(*argv)[2] == ""
@@ -125,10 +128,33 @@ def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
 def test_each_start_is_warmed_up_and_no_answer_comes_from_a_cache(tune: Command) -> None:
     code, _, err = tune("pick.py:noted", "--lever", "max_running=2", "--resume", "rows.jsonl")
     assert code == 0, err
-    assert Path("ran").read_text().split() == ["one", "one", "two"] * 2
+    first, beside, back = ["one", "one", "two"], ["one", "one"], ["two", "two"]
+    assert Path("ran").read_text().split() == [*first, *beside, *first, *back]
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()[1:]]
-    assert len(rows) == 4
+    assert [row.get("turn", 0) for row in rows] == [0, 0, 1, 0, 0, 1]
     assert all(row["output_tokens"] > 0 for row in rows)
+
+
+def test_a_final_runs_in_turns_and_goes_on_where_it_was_cut_off(tune: Command) -> None:
+    argv = ("--lever", "max_running=2", "--turns", "2", "--resume", "rows.jsonl", "--force")
+    code, out, err = tune(*argv, "--max-runs", "9")
+    assert (code, "--max-runs 9 ended the search" in out) == (0, True), err
+    code, out, err = tune(*argv, "--format", "json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["final"]["pairs"] >= 6
+    other = "baseline" if told["chosen"] != "baseline" else "max_running=2"
+    change = told["final"]["changes"][other]
+    assert change["low"] <= change["value"] <= change["high"]
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()[1:]]
+    final = [(row["config"], row["turn"], row["case"]) for row in rows if row.get("turn", 0) > 1]
+    turns = list(dict.fromkeys((config, turn) for config, turn, _ in final))
+    other_first = [("max_running=2", 2), ("max_running=2", 3)]
+    assert turns[:4] == [("baseline", 2), *other_first, ("baseline", 3)]
+    assert len(final) == len(set(final))  # nothing ran twice
+    code, out, err = tune(*argv)
+    assert (code, err) == (0, "")
+    assert f"final: {other}: latency_p50 " in out
 
 
 def test_judges_score_each_share_of_cases(tune: Command) -> None:

@@ -31,6 +31,7 @@ class CaseResult:
         judged: False if judges have still to score it.
         judge_cost_pico: Cost of the judges, which is not the configuration's.
         judge_currency: Currency of that cost; "" without prices.
+        turn: Number of the later turn in which it was measured again; 0 for the first time.
     """
 
     config: str
@@ -46,6 +47,7 @@ class CaseResult:
     judged: bool = True
     judge_cost_pico: int = 0
     judge_currency: str = ""
+    turn: int = 0
 
 
 class ResultLog:
@@ -61,6 +63,7 @@ class ResultLog:
 
     Attributes:
         results: Results that the file had, by configuration and case.
+        timings: Those of later turns, by configuration, case and turn.
 
     Raises:
         UsageError: The file cannot be used, another evaluation writes it, or it is that of another
@@ -84,7 +87,8 @@ class ResultLog:
         except UsageError:
             self._lines.close()
             raise
-        self.results = {(row.config, row.case): row for row in rows}
+        self.results = {(row.config, row.case): row for row in rows if not row.turn}
+        self.timings = {(row.config, row.case, row.turn): row for row in rows if row.turn}
 
     def add(self, result: CaseResult) -> None:
         """Write a result; waits for the disk."""
@@ -126,5 +130,8 @@ class ResultLog:
 
 
 def as_data(result: CaseResult) -> dict[str, Any]:
-    """A result as JSON-like data."""
-    return {one.name: getattr(result, one.name) for one in fields(CaseResult)}
+    """A result as JSON-like data; only one of a later turn says which."""
+    data = {one.name: getattr(result, one.name) for one in fields(CaseResult)}
+    if not result.turn:
+        del data["turn"]
+    return data

@@ -20,6 +20,7 @@ def read_rules(
     *,
     first_cases: int,
     most_plays: int | None,
+    most_turns: int,
     seed: int,
 ) -> TuningRules:
     """The rules that flags describe.
@@ -30,13 +31,15 @@ def read_rules(
         objective: "p50", "p95" or "cost".
         first_cases: Cases before the first comparison.
         most_plays: Most runs of a case; None sets no bound.
+        most_turns: Most turns of a finalist; 0 has no final.
         seed: Seed of the intervals.
 
     Raises:
         UsageError: A text is no limit or no objective.
 
     Example:
-        >>> read_rules([], 2.0, "p50", first_cases=4, most_plays=None, seed=0).limits[0].text
+        >>> read_rules([], 2.0, "p50", first_cases=4, most_plays=None, most_turns=8,
+        ...            seed=0).limits[0].text
         'score<-1%'
     """
     limits = [parse_limit(one) for one in fail_if]
@@ -45,7 +48,8 @@ def read_rules(
     figures: dict[str, Figure] = {one.removeprefix("latency_"): one for one in OBJECTIVES}
     if objective not in figures:
         raise UsageError(f"--objective {objective!r} is unknown", hint=f"give {', '.join(figures)}")
-    return TuningRules(tuple(limits), slo_s, figures[objective], first_cases, most_plays, seed)
+    figure = figures[objective]
+    return TuningRules(tuple(limits), slo_s, figure, first_cases, most_plays, seed, most_turns)
 
 
 def cost_limits(rules: TuningRules) -> list[Limit]:

@@ -3,7 +3,9 @@
 The baseline runs all cases, as every other configuration is held against it. The others run a few
 cases, are compared, and the better half runs twice as many (successive halving; K. Jamieson and
 A. Talwalkar, Non-stochastic best arm identification, 2016). What is proven to break a rule is out.
-What is only slower is set aside: it goes on if what was faster turns out to break a rule.
+What is only slower is set aside: it goes on if what was faster turns out to break a rule. What is
+compared runs in turns, the baseline once more beside the others, so that a drifting load is not
+taken for a difference; a final decides among what is left.
 
 Nothing here has an effect or a memory: the standing follows from the results so far, so that a
 race that was cut off goes on where it was.
@@ -13,16 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Literal
 
 from agentrt.base.record import record
+from agentrt.lab.tuning.final import FinalStanding, final_standing
 from agentrt.lab.tuning.tuning_rules import (
+    LATENCY_SHARES,
     Rows,
     TuningRules,
     breach,
     clearly_higher,
     objective_of,
 )
+from agentrt.lab.tuning.turns import BESIDE, FIRST, Timings, Turn, mirrored
 
 BASELINE = 0
 """Index of the configuration that others are held against."""
@@ -52,20 +58,20 @@ class Standing:
 
     Attributes:
         places: Place of each configuration.
-        due: Configurations whose turn it is; () at the end.
-        cases: Number of cases that they shall have run.
+        due: Turns that come next, in their order; () at the end.
         fastest: Configuration that keeps the rules and has the lowest objective; None if none does.
         chosen: The first configuration, by index, that keeps the rules and is not clearly higher in
-            the objective than the fastest one; None if none keeps them.
+            the objective than another one; None if none keeps them.
         spent: Whether the bound on runs ended the race.
+        final: How the final stands; None before, and without one.
     """
 
     places: tuple[RacePlace, ...]
-    due: tuple[int, ...]
-    cases: int
+    due: tuple[Turn, ...]
     fastest: int | None
     chosen: int | None
     spent: bool = False
+    final: FinalStanding | None = None
 
 
 def standing(
@@ -73,6 +79,7 @@ def standing(
     count: int,
     rules: TuningRules,
     refused: Mapping[int, str] | None = None,
+    timings: Timings | None = None,
 ) -> Standing:
     """How a race stands after some results.
 
@@ -82,12 +89,13 @@ def standing(
         count: Cases of the suite, at least one.
         rules: The rules.
         refused: Configurations that do not start, with the reason.
+        timings: Results of later turns.
 
     Example:
-        >>> standing([[], []], 8, TuningRules()).due
-        (0,)
+        >>> [(turn.at, turn.cases) for turn in standing([[], []], 2, TuningRules()).due]
+        [(0, (0, 1))]
     """
-    return _Race(results, count, rules, refused or {}).standing()
+    return _Race(results, count, rules, refused or {}, timings or {}).standing()
 
 
 def heats(count: int, first_cases: int) -> list[int]:
@@ -125,31 +133,61 @@ def nearest(results: Sequence[Rows], rules: TuningRules) -> int | None:
 
 class _Race:
     def __init__(
-        self, results: Sequence[Rows], count: int, rules: TuningRules, refused: Mapping[int, str]
+        self,
+        results: Sequence[Rows],
+        count: int,
+        rules: TuningRules,
+        refused: Mapping[int, str],
+        timings: Timings,
     ) -> None:
+        self._timings = timings
+        beside = timings.get((BASELINE, BESIDE), {})
+        self._beside = [beside[case] for case in takewhile(beside.__contains__, range(count))]
         self._results, self._count, self._rules = results, count, rules
         self._heats = heats(count, rules.first_cases)
         self._places = {at: RacePlace("out", why) for at, why in refused.items()}
 
     def standing(self) -> Standing:
         if len(self._results[BASELINE]) < self._count:
-            return self._due([BASELINE], self._count)
+            return self._due([self._first(BASELINE, self._count)])
         self._judge(BASELINE, self._count)
         others = [at for at in range(len(self._results)) if at not in self._places]
         running = others
         for cases in self._heats:
-            missing = [at for at in running if len(self._results[at]) < cases]
-            if missing:
-                return self._due(missing, cases)
+            due = self._heat(running, cases)
+            if due:
+                return self._due(due)
             running = self._after_heat(running, cases)
         for at in others:
             if self._places[at].state == "aside":
                 self._judge(at, len(self._results[at]))
         again = self._challenger()
         if again is None:
-            return self._told((), self._count)
+            return self._final()
         reached = len(self._results[again])
-        return self._due([again], next(one for one in self._heats if one > reached))
+        return self._due([self._first(again, next(one for one in self._heats if one > reached))])
+
+    def _first(self, at: int, cases: int) -> Turn:
+        """The turn in which a configuration reaches so many cases."""
+        return Turn(at, tuple(range(len(self._results[at]), cases)))
+
+    def _heat(self, running: Sequence[int], cases: int) -> list[Turn]:
+        """The turns of a heat, with those of the baseline as a measure of the load."""
+        reached = {at: len(self._results[at]) for at in running}
+        numbers = dict.fromkeys(running, FIRST)
+        if self._places[BASELINE].state == "kept" and running:
+            reached = {BASELINE: len(self._beside), **reached}
+            numbers[BASELINE] = BESIDE
+        return mirrored(reached, numbers, cases)
+
+    def _final(self) -> Standing:
+        """The standing of the final, if there is something to decide by time."""
+        kept = sorted(at for at, place in self._places.items() if place.state == "kept")
+        rules = self._rules
+        if len(kept) < 2 or not rules.most_turns or rules.objective not in LATENCY_SHARES:
+            return self._told(())
+        found = final_standing(kept, self._timings, self._count, rules)
+        return self._due(found.due, found) if found.due else self._told((), final=found)
 
     def _after_heat(self, entrants: Sequence[int], cases: int) -> list[int]:
         """The configurations that go on after a heat; the others get a place."""
@@ -203,28 +241,38 @@ class _Race:
         kept = sorted(at for at, place in self._places.items() if place.state == "kept")
         return next(at for at in kept if not self._clearly_higher(fastest, at, self._count))
 
-    def _due(self, due: Sequence[int], cases: int) -> Standing:
+    def _due(self, due: Sequence[Turn], final: FinalStanding | None = None) -> Standing:
         """The standing with what shall run, as far as the bound on runs lets it."""
-        most, plays = self._rules.most_plays, sum(map(len, self._results))
-        affordable: list[int] = []
-        for at in due:
-            plays += cases - len(self._results[at])
+        most = self._rules.most_plays
+        plays = sum(map(len, (*self._results, *self._timings.values())))
+        affordable: list[Turn] = []
+        for turn in due:
+            plays += len(turn.cases)
             if most is not None and plays > most:
                 break
-            affordable.append(at)
-        return self._told(affordable, cases, spent=not affordable)
+            affordable.append(turn)
+        return self._told(affordable, spent=not affordable, final=final)
 
-    def _told(self, due: Sequence[int], cases: int, *, spent: bool = False) -> Standing:
-        fastest = self._fastest()
+    def _told(
+        self, due: Sequence[Turn], *, spent: bool = False, final: FinalStanding | None = None
+    ) -> Standing:
         places = [self._places.get(at, RacePlace("racing")) for at in range(len(self._results))]
+        fastest = self._fastest()
         chosen = self._chosen(fastest)
-        return Standing(tuple(places), tuple(due), cases, fastest, chosen, spent)
+        if final is not None and final.chosen is not None:
+            fastest, chosen = final.fastest, final.chosen
+        return Standing(tuple(places), tuple(due), fastest, chosen, spent, final)
+
+    def _rows(self, at: int, cases: int) -> Rows:
+        """Results of the first cases, those of the baseline as they were beside the others."""
+        beside = at == BASELINE and len(self._beside) >= cases
+        return (self._beside if beside else self._results[at])[:cases]
 
     def _objective(self, at: int, cases: int) -> float:
-        return objective_of(self._results[at][:cases], self._rules.objective)
+        return objective_of(self._rows(at, cases), self._rules.objective)
 
     def _clearly_higher(self, one: int, other: int, cases: int) -> bool:
-        first, second = self._results[one][:cases], self._results[other][:cases]
+        first, second = self._rows(one, cases), self._rows(other, cases)
         return clearly_higher(first, second, self._rules.objective, self._rules.seed)
 
     def _aside(self, how: str, leader: int, at: int, cases: int) -> RacePlace:

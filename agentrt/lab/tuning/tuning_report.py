@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrt.analysis.statistics import mean, percentile
+from agentrt.analysis.statistics import Interval, mean, percentile
 from agentrt.base.money import PICO
 from agentrt.base.record import record
 from agentrt.base.text_columns import aligned
@@ -34,6 +34,7 @@ class TuningReport:
         standing: How the race ended.
         ended_by: Flag that ended it early, as "--budget 10m"; "" if none did.
         nearest: Configuration that comes nearest to the rules if none keeps them; None otherwise.
+        timed_again: Runs of later turns.
     """
 
     suite: str
@@ -45,16 +46,18 @@ class TuningReport:
     standing: Standing
     ended_by: str
     nearest: int | None
+    timed_again: int = 0
 
     def text(self) -> str:
         """A table for a terminal, reasons, and the choice, with a newline at the end."""
-        runs = sum(map(len, self.results))
+        runs = sum(map(len, self.results)) + self.timed_again
         told = [
             f"{self.suite}: {self.count} cases, {len(self.candidates)} configurations, {runs} runs",
             *aligned([self._head(), *(self._row(at) for at in self._order())]),
             "",
             *self.reasons(),
             *self._left_out(),
+            *self._final(),
         ]
         first = self.results[BASELINE]
         if first and not any(row.score for row in first):
@@ -76,6 +79,8 @@ class TuningReport:
             if at == BASELINE:
                 better = "nothing that keeps the rules is clearly better"
                 return f"{told}; {'as far as the search came, ' * bool(self.ended_by)}{better}"
+            if self._changes():
+                return f"{told}; the final decided"
             change = self._change(at)
             return f"{told}; {self.rules.objective} {change} against the baseline"
         if self.nearest is None:
@@ -109,9 +114,32 @@ class TuningReport:
             "chosen": None if chosen is None else self._name(chosen),
             "nearest": None if nearest is None else self._name(nearest),
             "ended_by": self.ended_by,
+            "final": self._final_data(),
             "configs": [self._data(at) for at in range(len(self.candidates))],
             "left_out": {why: list(names) for why, names in self.left_out.items()},
         }
+
+    def _changes(self) -> Mapping[int, Interval]:
+        """Changes from the chosen one to the other finalists; {} without a final."""
+        final = self.standing.final
+        return {} if final is None else final.changes or {}
+
+    def _final(self) -> list[str]:
+        """The finalists that were not chosen, a line each."""
+        final = self.standing.final
+        pairs = 0 if final is None else final.pairs
+        told = f"against the chosen one, {pairs} pairs"
+        return [
+            f"final: {self._name(at)}: {self.rules.objective} {change:+.1%} {told}"
+            for at, change in self._changes().items()
+        ]
+
+    def _final_data(self) -> dict[str, Any] | None:
+        final = self.standing.final
+        if final is None:
+            return None
+        changes = {self._name(at): interval_data(one) for at, one in self._changes().items()}
+        return {"pairs": final.pairs, "changes": changes}
 
     def _data(self, at: int) -> dict[str, Any]:
         candidate, rows, place = self.candidates[at], self.results[at], self.standing.places[at]

@@ -21,7 +21,8 @@ from agentrt.lab.evaluation.paired import paired_change, paired_difference
 
 OBJECTIVES: tuple[Figure, ...] = ("latency_p50", "latency_p95", "cost")
 """Figures that can be the lowest."""
-_LATENCY: dict[Figure, float] = {"latency_p50": 0.5, "latency_p95": 0.95}
+LATENCY_SHARES: dict[Figure, float] = {"latency_p50": 0.5, "latency_p95": 0.95}
+"""Percentile of each figure of latency."""
 _ROUNDING = 1e-9
 
 Rows = Sequence[CaseResult]
@@ -37,6 +38,7 @@ class TuningRules:
         objective: Figure that is to be lowest.
         first_cases: Cases after which configurations are compared for the first time.
         most_plays: Most runs of a case in all; None sets no bound.
+        most_turns: Most turns of a finalist; more if its cases are fewer than six. 0 has no final.
         seed: Seed of the intervals.
     """
 
@@ -46,6 +48,7 @@ class TuningRules:
     first_cases: int = 4
     most_plays: int | None = None
     seed: int = 0
+    most_turns: int = 8
 
 
 def breach(first: Rows, rows: Rows, rules: TuningRules) -> str:
@@ -92,7 +95,7 @@ def clearly_higher(one: Rows, other: Rows, figure: Figure, seed: int) -> bool:
     first, second = _values(one, one, figure), _values(other, other, figure)
     if _statistic(second, figure) <= _statistic(first, figure):
         return False
-    return paired_change(first, second, _LATENCY.get(figure), seed).low > 0
+    return paired_change(first, second, LATENCY_SHARES.get(figure), seed).low > 0
 
 
 def _p95_low(slow: Sequence[float], seed: int) -> float:
@@ -114,7 +117,7 @@ def _surely_crossed(first: Rows, rows: Rows, limit: Limit, found: float, seed: i
     if limit.figure in SHARES:
         change = paired_difference(one, other, seed)
     else:
-        change = paired_change(one, other, _LATENCY.get(limit.figure), seed)
+        change = paired_change(one, other, LATENCY_SHARES.get(limit.figure), seed)
     return _crossed(limit, change.low if limit.above else change.high)
 
 
@@ -145,14 +148,14 @@ def _bounded(first: Sequence[float], values: Sequence[float], limit: Limit) -> f
 
 
 def _statistic(values: Sequence[float], figure: Figure) -> float:
-    if figure in _LATENCY:
-        return percentile(values, _LATENCY[figure])
+    if figure in LATENCY_SHARES:
+        return percentile(values, LATENCY_SHARES[figure])
     return mean(values) if figure in SHARES else float(sum(values))
 
 
 def _values(first: Rows, rows: Rows, figure: Figure) -> list[float]:
     """The value of a figure for each case."""
-    if figure in _LATENCY:
+    if figure in LATENCY_SHARES:
         return [row.latency_s for row in rows]
     if figure == "cost":
         return [row.cost_pico / PICO for row in rows]
