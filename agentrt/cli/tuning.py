@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentrt.lab.tuning.candidates import TuningCandidate
     from agentrt.lab.tuning.race import RacePlace, Standing
     from agentrt.lab.tuning.tuning_rules import TuningRules
-    from agentrt.lab.tuning.turns import Turn
+    from agentrt.lab.tuning.turns import RaceTurn
 
 
 class Tuning:
@@ -86,7 +86,7 @@ class Tuning:
         """Scored results of each configuration for the first cases."""
         return [self._evaluation.first_results(one.config) for one in self._candidates]
 
-    async def _run(self, turn: Turn) -> None:
+    async def _run(self, turn: RaceTurn) -> None:
         """Run a turn; a configuration that does not start is refused."""
         from agentrt.lab.tuning.turns import BESIDE, FIRST
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from agentrt.lab.evaluation.case_result import CaseResult
 from agentrt.lab.tuning.race import Standing, standing
 from agentrt.lab.tuning.tuning_rules import TuningRules
-from agentrt.lab.tuning.turns import FIRST, Turn
+from agentrt.lab.tuning.turns import FIRST, RaceTurn
 
 Table = Sequence[Sequence[CaseResult]]
 
@@ -83,7 +83,7 @@ class Race:
                 self.run(turn)
         return found
 
-    def run(self, turn: Turn) -> None:
+    def run(self, turn: RaceTurn) -> None:
         """Run a turn."""
         own, later = self.results[turn.at], self.timings.setdefault((turn.at, turn.number), {})
         for case in turn.cases:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentrt.lab.tuning.final import FinalStanding, final_standing
 from agentrt.lab.tuning.tuning_rules import TuningRules
-from agentrt.lab.tuning.turns import BESIDE, FINAL, FIRST, Turn, joined, mirrored
+from agentrt.lab.tuning.turns import BESIDE, FINAL, FIRST, RaceTurn, joined, mirrored
 from tests.tuning.tables import Race, played, result, steady, table
 
 Load = Callable[[float], float]
@@ -142,5 +142,5 @@ def test_turns_there_and_back_reach_all_cases_once(reached: dict[int, int], more
 
 
 def test_neighbours_of_another_turn_stay_apart() -> None:
-    turns = [Turn(0, (1,)), Turn(0, (2,)), Turn(0, (3,), BESIDE), Turn(1, (1,))]
-    assert joined(turns) == [Turn(0, (1, 2)), Turn(0, (3,), BESIDE), Turn(1, (1,))]
+    turns = [RaceTurn(0, (1,)), RaceTurn(0, (2,)), RaceTurn(0, (3,), BESIDE), RaceTurn(1, (1,))]
+    assert joined(turns) == [RaceTurn(0, (1, 2)), RaceTurn(0, (3,), BESIDE), RaceTurn(1, (1,))]

@@ -63,7 +63,7 @@ class ResultLog:
 
     Attributes:
         results: Results that the file had, by configuration and case.
-        timings: Those of later turns, by configuration, case and turn.
+        timings: Results of later turns, by configuration, case and turn.
 
     Raises:
         UsageError: The file cannot be used, another evaluation writes it, or it is that of another

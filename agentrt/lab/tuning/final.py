@@ -17,7 +17,7 @@ from agentrt.base.record import record
 from agentrt.lab.evaluation.case_result import CaseResult
 from agentrt.lab.evaluation.paired import paired_change
 from agentrt.lab.tuning.tuning_rules import LATENCY_SHARES, TuningRules
-from agentrt.lab.tuning.turns import FINAL, Timings, Turn
+from agentrt.lab.tuning.turns import FINAL, RaceTurn, Timings
 
 _FEWEST_PAIRS = 6
 """Pairs from which on intervals decide: of fewer, all point one way by chance too often."""
@@ -40,7 +40,7 @@ class FinalStanding:
             over the pairs that both have.
     """
 
-    due: tuple[Turn, ...] = ()
+    due: tuple[RaceTurn, ...] = ()
     chosen: int | None = None
     fastest: int | None = None
     pairs: int = 0
@@ -64,14 +64,14 @@ def final_standing(
     """
     share = min(count, rules.first_cases)
     pairs_of_rounds = max(rules.most_turns // 2, -(-_FEWEST_PAIRS // share))
-    left, values = list(finalists), _Values(rules)
+    left, values = list(finalists), _SteadyTimes(rules)
     found = FinalStanding()
     for pair in range(pairs_of_rounds):
         cases = tuple((pair * share + at) % count for at in range(share))
         there, back = FINAL + 2 * pair, FINAL + 2 * pair + 1
         order = [*((at, there) for at in left), *((at, back) for at in reversed(left))]
         rests = [(turn, _rest(cases, timings.get(turn, {}))) for turn in order]
-        due = tuple(Turn(at, rest, number) for (at, number), rest in rests if rest)
+        due = tuple(RaceTurn(at, rest, number) for (at, number), rest in rests if rest)
         if due:
             return replace(found, due=due)
         rounds = {at: (timings[at, there], timings[at, back]) for at in left}
@@ -103,7 +103,7 @@ def _both(
     return [(one[case], two[case]) for case in cases]
 
 
-class _Values:
+class _SteadyTimes:
     """Latencies of finalists, free of the drift of the load.
 
     Attributes:

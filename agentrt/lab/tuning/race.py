@@ -28,7 +28,7 @@ from agentrt.lab.tuning.tuning_rules import (
     clearly_higher,
     objective_of,
 )
-from agentrt.lab.tuning.turns import BESIDE, FIRST, Timings, Turn, mirrored
+from agentrt.lab.tuning.turns import BESIDE, FIRST, RaceTurn, Timings, mirrored
 
 BASELINE = 0
 """Index of the configuration that others are held against."""
@@ -67,7 +67,7 @@ class Standing:
     """
 
     places: tuple[RacePlace, ...]
-    due: tuple[Turn, ...]
+    due: tuple[RaceTurn, ...]
     fastest: int | None
     chosen: int | None
     spent: bool = False
@@ -167,11 +167,11 @@ class _Race:
         reached = len(self._results[again])
         return self._due([self._first(again, next(one for one in self._heats if one > reached))])
 
-    def _first(self, at: int, cases: int) -> Turn:
+    def _first(self, at: int, cases: int) -> RaceTurn:
         """The turn in which a configuration reaches so many cases."""
-        return Turn(at, tuple(range(len(self._results[at]), cases)))
+        return RaceTurn(at, tuple(range(len(self._results[at]), cases)))
 
-    def _heat(self, running: Sequence[int], cases: int) -> list[Turn]:
+    def _heat(self, running: Sequence[int], cases: int) -> list[RaceTurn]:
         """The turns of a heat, with those of the baseline as a measure of the load."""
         reached = {at: len(self._results[at]) for at in running}
         numbers = dict.fromkeys(running, FIRST)
@@ -241,11 +241,11 @@ class _Race:
         kept = sorted(at for at, place in self._places.items() if place.state == "kept")
         return next(at for at in kept if not self._clearly_higher(fastest, at, self._count))
 
-    def _due(self, due: Sequence[Turn], final: FinalStanding | None = None) -> Standing:
+    def _due(self, due: Sequence[RaceTurn], final: FinalStanding | None = None) -> Standing:
         """The standing with what shall run, as far as the bound on runs lets it."""
         most = self._rules.most_plays
         plays = sum(map(len, (*self._results, *self._timings.values())))
-        affordable: list[Turn] = []
+        affordable: list[RaceTurn] = []
         for turn in due:
             plays += len(turn.cases)
             if most is not None and plays > most:
@@ -254,7 +254,7 @@ class _Race:
         return self._told(affordable, spent=not affordable, final=final)
 
     def _told(
-        self, due: Sequence[Turn], *, spent: bool = False, final: FinalStanding | None = None
+        self, due: Sequence[RaceTurn], *, spent: bool = False, final: FinalStanding | None = None
     ) -> Standing:
         places = [self._places.get(at, RacePlace("racing")) for at in range(len(self._results))]
         fastest = self._fastest()

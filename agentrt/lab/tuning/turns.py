@@ -24,7 +24,7 @@ Timings = Mapping[tuple[int, int], Mapping[int, CaseResult]]
 
 
 @record
-class Turn:
+class RaceTurn:
     """Runs of one configuration, one after the other.
 
     Attributes:
@@ -38,7 +38,7 @@ class Turn:
     number: int = FIRST
 
 
-def mirrored(reached: Mapping[int, int], numbers: Mapping[int, int], to: int) -> list[Turn]:
+def mirrored(reached: Mapping[int, int], numbers: Mapping[int, int], to: int) -> list[RaceTurn]:
     """Turns in which all configurations reach `to` cases: one half in their order, then back.
 
     Args:
@@ -53,13 +53,13 @@ def mirrored(reached: Mapping[int, int], numbers: Mapping[int, int], to: int) ->
     half = (min(reached.values(), default=0) + to + 1) // 2
     there = [(at, range(done, half)) for at, done in reached.items()]
     back = [(at, range(max(done, half), to)) for at, done in reached.items()]
-    turns = [Turn(at, tuple(cases), numbers[at]) for at, cases in (*there, *reversed(back))]
+    turns = [RaceTurn(at, tuple(cases), numbers[at]) for at, cases in (*there, *reversed(back))]
     return joined([one for one in turns if one.cases])
 
 
-def joined(turns: Sequence[Turn]) -> list[Turn]:
+def joined(turns: Sequence[RaceTurn]) -> list[RaceTurn]:
     """Turns of which neighbours of one configuration are one: its engine starts once for them."""
-    found: list[Turn] = []
+    found: list[RaceTurn] = []
     for turn in turns:
         last = found[-1] if found else None
         if last is not None and (last.at, last.number) == (turn.at, turn.number):
