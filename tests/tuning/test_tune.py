@@ -136,8 +136,8 @@ def test_each_start_is_warmed_up_and_no_answer_comes_from_a_cache(tune: Command)
 
 
 def test_a_final_runs_in_turns_and_goes_on_where_it_was_cut_off(tune: Command) -> None:
-    argv = ("--lever", "max_running=2", "--turns", "2", "--resume", "rows.jsonl")
-    argv = (*argv, "--out", "tuned.toml", "--force")
+    kept = ("--resume", "rows.jsonl", "--out", "tuned.toml", "--force")
+    argv = ("--lever", "max_running=2", "--turns", "2", *kept)
     code, out, err = tune(*argv, "--max-runs", "9")
     assert (code, "--max-runs 9 ended the search" in out) == (0, True), err
     code, out, err = tune(*argv, "--format", "json")
