@@ -88,10 +88,11 @@ class ModelShape:
 
         Args:
             dtype: Name of the dtype in which the model computes.
-            kv_cache_dtype: "auto" keeps them in it, "int8" as bytes with a scale for each head.
+            kv_cache_dtype: "auto" keeps them in it, "int8" and "fp8" as bytes with a scale for
+                each head.
         """
         heads = self.layers * 2 * self.kv_heads
-        if kv_cache_dtype == "int8":
+        if kv_cache_dtype != "auto":
             return heads * (self.head_dim + KV_SCALE_BYTES)
         return heads * self.head_dim * DTYPE_BYTES[dtype]
 

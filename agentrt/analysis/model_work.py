@@ -59,7 +59,7 @@ def decode_work(
         shared_tokens: Length of the prefix that all sequences share.
         weights: Format of the matrices: "checkpoint" for the dtype, or "int8" or "int4", whose head
             has eight bits.
-        kv_cache_dtype: Type of cached keys and values: "auto" for the dtype, or "int8".
+        kv_cache_dtype: Type of cached keys and values: "auto" for the dtype, "int8" or "fp8".
     """
     layer = shape.attention_parameters + used_experts(shape, batch) * shape.expert_parameters
     layer += shape.experts * shape.router_parameters

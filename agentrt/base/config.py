@@ -26,7 +26,7 @@ DraftTexts = Literal["all", "own"]
 WeightChoice = Literal["checkpoint", "int8", "int4"]
 ActivationChoice = Literal["auto", "int8", "fp8"]
 HeadWeights = Literal["auto", "checkpoint", "int8", "int4"]
-KvCacheDtype = Literal["auto", "int8"]
+KvCacheDtype = Literal["auto", "int8", "fp8"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 _SIZES: dict[str, dict[Device, int]] = {
@@ -90,9 +90,9 @@ class EngineConfig:
         expert_memory: Expert offloading: most memory for experts, as "2GiB". The ones that most
             steps take are kept in it; all of them are in a mapped file beside a CPU, and in host
             memory beside a GPU. "" keeps all in fast memory.
-        kv_cache_dtype: "int8" keeps keys and values as codes of eight bits, with a scale for each
-            token and head: about twice the tokens in the same memory (vLLM: `kv_cache_dtype`).
-            "auto" keeps them as they are computed.
+        kv_cache_dtype: "int8" and "fp8" keep keys and values as codes of eight bits, integers or
+            floats (e4m3), with a scale for each token and head: about twice the tokens in the same
+            memory (vLLM: `kv_cache_dtype`). "auto" keeps them as they are computed.
         adapters: LoRA adapters, loaded beside the model (vLLM: `--lora-modules`). A generation
             names one by `model=`; a batch may hold rows of all.
         page_tokens: Tokens of one KV page (vLLM: block size).

@@ -37,7 +37,7 @@ KvCacheDtype: TypeAlias = Annotated[
     str,
     typer.Option(
         "--kv-cache-dtype",
-        metavar="auto|int8",
+        metavar="auto|int8|fp8",
         envvar="AGENTRT_KV_CACHE_DTYPE",
         help="Keep the embedded engine's KV as it is computed, or in 8 bits for twice the tokens.",
     ),

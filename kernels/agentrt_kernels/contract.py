@@ -203,8 +203,8 @@ class Kernels(Protocol):
                 second.
             rows: `[T]` int64 token slots, `page * P + offset`; a negative slot stores nothing.
             norms: Norms of the heads, before the rotation; None leaves the heads as they are.
-            layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride; int8
-                codes if there are scales, see `kv_codes`.
+            layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride;
+                codes, int8 or float8_e4m3fn, if there are scales, see `kv_codes`.
             query: `[T, H, D]`, filled with the rotated queries.
             scales: `[pages, 2, K, P]` bf16 of the codes, any strides but the last; None stores the
                 values themselves.

@@ -118,7 +118,8 @@ class Reference:
         if scales is None:
             layer_pages[pages, :, offsets] = stored.to(layer_pages.dtype)
         else:
-            layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = encode_heads(stored)
+            coded = encode_heads(stored, layer_pages.dtype)
+            layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = coded
 
     def attend(
         self,

@@ -68,6 +68,7 @@ def test_other_weights_answer_otherwise(tmp_path: Path) -> None:
             EngineConfig(tmp_path, weights="int8", weight_group=32),
             EngineConfig(tmp_path, weights="int8", head_weights="checkpoint"),
             EngineConfig(tmp_path, kv_cache_dtype="int8"),
+            EngineConfig(tmp_path, kv_cache_dtype="fp8"),
         )
     }
-    assert len(names) == 5
+    assert len(names) == 6

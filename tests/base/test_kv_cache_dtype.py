@@ -17,18 +17,20 @@ def test_a_flag_names_the_type() -> None:
     config = EngineConfig(MODEL, kv_cache_dtype="int8")
     assert with_formats(config, kv_cache_dtype="auto").kv_cache_dtype == "auto"
     assert with_formats(EngineConfig(MODEL), kv_cache_dtype="int8").kv_cache_dtype == "int8"
+    assert with_formats(config, kv_cache_dtype="fp8").kv_cache_dtype == "fp8"
     assert with_formats(config, kv_cache_dtype="").kv_cache_dtype == "int8"
-    with pytest.raises(UsageError, match="--kv-cache-dtype 'fp8' is unknown") as caught:
-        with_formats(config, kv_cache_dtype="fp8")
-    assert caught.value.hint == "give auto or int8"
+    with pytest.raises(UsageError, match="--kv-cache-dtype 'fp8_e5m2' is unknown") as caught:
+        with_formats(config, kv_cache_dtype="fp8_e5m2")
+    assert caught.value.hint == "give auto, int8 or fp8"
 
 
-def test_the_file_names_the_type_beside_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["int8", "fp8"])
+def test_the_file_names_the_type_beside_weights(kept: str, tmp_path: Path) -> None:
     path = tmp_path / "agentrt.toml"
-    path.write_text('[engines.embedded]\nweights = "int4"\nkv_cache_dtype = "int8"')
+    path.write_text(f'[engines.embedded]\nweights = "int4"\nkv_cache_dtype = "{kept}"')
     config = engines_of_roles(None, None, read_engine_file(path), MODEL)["default"]
     assert isinstance(config, EngineConfig)
-    assert (config.weights, config.kv_cache_dtype) == ("int4", "int8")
+    assert (config.weights, config.kv_cache_dtype) == ("int4", kept)
 
 
 @pytest.mark.parametrize("given", ['"int4"', "8", '["int8"]'])

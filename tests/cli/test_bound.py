@@ -37,13 +37,13 @@ def test_quantised_weights_are_counted_as_they_are_read(tmp_path: Path) -> None:
 
 
 def test_quantised_kv_is_counted_as_it_is_read() -> None:
-    plain, eight = (
+    plain, eight, floats = (
         embedded_work(EngineConfig(embedded.path(), kv_cache_dtype=kept))
-        for kept in ("auto", "int8")
+        for kept in ("auto", "int8", "fp8")
     )
     heads = 6 * 2 * 2  # layers, keys and values, heads of each
     assert plain.kv_bytes_a_token == heads * 32 * 4  # fp32 for so small a model
-    assert eight.kv_bytes_a_token == heads * (32 + 2)
+    assert eight.kv_bytes_a_token == floats.kv_bytes_a_token == heads * (32 + 2)
     assert eight.weight_bytes == plain.weight_bytes
 
 

@@ -51,17 +51,18 @@ def greedy(config: EngineConfig) -> list[list[int]]:
     return written
 
 
+@pytest.mark.parametrize("kept", ["int8", "fp8"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_greedy_tokens_stay_nearly_all(dtype, capsys):
+def test_greedy_tokens_stay_nearly_all(dtype, kept, capsys):
     """Tokens up to the first that differs: what comes behind one is another text."""
     how = EngineConfig(embedded.path(), threads=1, dtype=dtype, kv_pages=2048)
-    plain, coded = greedy(how), greedy(replace(how, kv_cache_dtype="int8"))
+    plain, coded = greedy(how), greedy(replace(how, kv_cache_dtype=kept))
     tokens = sum(map(len, plain))
     same = 0
     for one, other in zip(plain, coded, strict=True):
         parts = [at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]]
         same += parts[0] if parts else len(one)
     with capsys.disabled():
-        print(f"\n{dtype}: {same} of {tokens} greedy tokens stay with KV in int8")
+        print(f"\n{dtype}: {same} of {tokens} greedy tokens stay with KV in {kept}")
     assert tokens > 10 * PROMPTS
     assert same >= 0.95 * tokens

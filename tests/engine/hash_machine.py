@@ -43,14 +43,14 @@ class HashMachine:
     shared by mistake, overwritten or lost changes tokens, and a step takes microseconds.
     """
 
-    coded = False
+    codes: torch.dtype | None = None
     expert_load = None
     expert_offload = None
     layer_states = None
 
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:
         cpu = torch.device("cpu")
-        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, cpu, coded=self.coded)
+        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, cpu, self.codes)
         self.model = SimpleNamespace(
             layout=layout,
             page_bytes=layout.page_bytes,
@@ -112,20 +112,28 @@ class CodedHashMachine(HashMachine):
     without those, changes tokens.
     """
 
-    coded = True
+    codes = torch.int8
 
     def store(self, where, token_ids):
         pages, offsets = (torch.from_numpy(one) for one in where)
         ids, scales = torch.from_numpy(token_ids), self.kv.scales
         assert scales is not None
-        self.kv.memory[pages, 0, 0, offsets, 0, 0] = (ids % 64).to(torch.int8)
+        self.kv.memory.view(torch.int8)[pages, 0, 0, offsets, 0, 0] = (ids % 64).to(torch.int8)
         scales[pages, 0, 0, 0, offsets] = (ids // 64).to(torch.bfloat16)
 
     def stored_ids(self):
         scales = self.kv.scales
         assert scales is not None
-        ids = self.kv.memory[:, 0, 0, :, 0, 0].int() + 64 * scales[:, 0, 0, 0].int()
+        ids = (
+            self.kv.memory.view(torch.int8)[:, 0, 0, :, 0, 0].int() + 64 * scales[:, 0, 0, 0].int()
+        )
         return ids.numpy()
+
+
+class FloatHashMachine(CodedHashMachine):
+    """The same in bytes of FP8."""
+
+    codes = torch.float8_e4m3fn
 
 
 def hash_core(

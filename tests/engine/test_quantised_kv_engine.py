@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.hash_machine import CodedHashMachine
+from agentrt_kernels.kv_codes import CODE_DTYPES
+from tests.engine.hash_machine import CodedHashMachine, FloatHashMachine
 from tests.engine.mixed_requests import FREE, SMALL_STEPS, compare, holds_nothing, request, serve
 
 PROMPT = [(5 * at) % 250 for at in range(120)]
@@ -22,9 +23,19 @@ STEM = [(7 * at) % 251 for at in range(300)]
     host_kv_bytes=st.sampled_from([0, 4000]),
     slots=st.sampled_from([2, 8]),
     drafts=st.booleans(),
+    machine=st.sampled_from([CodedHashMachine, FloatHashMachine]),
 )
 def test_codes_and_scales_go_together(
-    requests, tokens, overlap, kv_pages, host_kv_bytes, slots, drafts, tokenizer_dir, engine
+    requests,
+    tokens,
+    overlap,
+    kv_pages,
+    host_kv_bytes,
+    slots,
+    drafts,
+    machine,
+    tokenizer_dir,
+    engine,
 ):
     """A page whose codes or scales were left behind would write other tokens."""
     how = {**SMALL_STEPS, "max_running": slots}
@@ -36,8 +47,8 @@ def test_codes_and_scales_go_together(
         speculate_tokens=tokens,
         kv_pages=kv_pages,
         host_kv_bytes=host_kv_bytes,
-        runner=CodedHashMachine,
-        draft_runner=CodedHashMachine if drafts and tokens != "off" else None,
+        runner=machine,
+        draft_runner=machine if drafts and tokens != "off" else None,
         **how,
     )
     for number in (0, 200):  # again, with prefixes that are kept
@@ -57,21 +68,27 @@ def written(core, engine, count=5, **sampling):
     return served, [served.ids(number) for number in range(count)]
 
 
+@pytest.fixture(params=CODE_DTYPES)
+def kept(request):
+    """A type of KV that is codes."""
+    return request.param
+
+
 @pytest.fixture
-def alone(build, engine):
+def alone(kept, build, engine):
     """Tokens of requests that share nothing, each in a batch of its own."""
-    core = build("llama", kv_cache_dtype="int8", max_running=1, share_prefixes=False)
+    core = build("llama", kv_cache_dtype=kept, max_running=1, share_prefixes=False)
     return written(core, engine)[1]
 
 
-def test_preemption_changes_no_token(alone, build, engine):
-    served, ids = written(build("llama", kv_cache_dtype="int8", kv_pages=11), engine)
+def test_preemption_changes_no_token(alone, kept, build, engine):
+    served, ids = written(build("llama", kv_cache_dtype=kept, kv_pages=11), engine)
     assert sum(end.ledger.preemptions for end in served.ends.values()) > 0
     assert ids == alone
 
 
-def test_an_offloaded_prefix_comes_back_as_it_was(alone, build, engine):
-    core = build("llama", kv_cache_dtype="int8", kv_pages=11, host_kv_bytes=1 << 20)
+def test_an_offloaded_prefix_comes_back_as_it_was(alone, kept, build, engine):
+    core = build("llama", kv_cache_dtype=kept, kv_pages=11, host_kv_bytes=1 << 20)
     core.executor.offload.rates.prefill_tokens_s = 1.0  # a reload pays
     written(core, engine)
     served, ids = written(core, engine)
@@ -80,10 +97,10 @@ def test_an_offloaded_prefix_comes_back_as_it_was(alone, build, engine):
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
-def test_forks_share_what_they_begin_with(kernels, build, engine):
+def test_forks_share_what_they_begin_with(kernels, kept, build, engine):
     """Partial pages are copied, and a prefix long enough is read once for all."""
     apart, together = (
-        build("llama", kv_cache_dtype="int8", kernels=kernels, **how)
+        build("llama", kv_cache_dtype=kept, kernels=kernels, **how)
         for how in ({"max_running": 1, "share_prefixes": False}, {"prefill_chunk_tokens": 24})
     )
     told = []
@@ -97,9 +114,9 @@ def test_forks_share_what_they_begin_with(kernels, build, engine):
     assert told[0] == told[1]
 
 
-def test_drafts_change_no_token(alone, build, model_dir, engine):
+def test_drafts_change_no_token(alone, kept, build, model_dir, engine):
     """Rows behind rejected drafts are written again; a draft model has codes of its own."""
-    core = build("llama", kv_cache_dtype="int8", speculate_tokens=4, draft_model=model_dir("llama"))
+    core = build("llama", kv_cache_dtype=kept, speculate_tokens=4, draft_model=model_dir("llama"))
     assert core.executor.page_bytes == 2 * core.executor.runner.model.layout.page_bytes
     written(core, engine)
     served, ids = written(core, engine)
@@ -107,8 +124,8 @@ def test_drafts_change_no_token(alone, build, model_dir, engine):
     assert ids == alone
 
 
-def test_a_page_takes_the_bytes_that_it_says(build):
-    plain, coded = (build("llama", kv_cache_dtype=kept) for kept in ("auto", "int8"))
+def test_a_page_takes_the_bytes_that_it_says(kept, build):
+    plain, coded = (build("llama", kv_cache_dtype=one) for one in ("auto", kept))
     for core in (plain, coded):
         assert core.capabilities.kv_bytes == core.executor.runner.kv.stored.nbytes
     assert plain.capabilities.kv_bytes == coded.capabilities.kv_bytes * (4 * 8) / (8 + 2)

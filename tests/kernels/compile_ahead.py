@@ -20,7 +20,8 @@ from triton.runtime.jit import JITFunction
 
 from agentrt_kernels.check.stored import KINDS, stored
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score, SharedPrefix
-from agentrt_kernels.triton import dependent_launch, fp8_gemm
+from agentrt_kernels.kv_codes import CODE_DTYPES
+from agentrt_kernels.triton import dependent_launch, e4m3, fp8_gemm
 from agentrt_kernels.triton import set as chosen
 from agentrt_kernels.triton.set import TritonKernels
 
@@ -49,6 +50,7 @@ def compile_only(run):
             "shared_bytes": made.metadata.shared,
             "matrix_instructions": ptx.count("wgmma.mma") + ptx.count("mma.sync"),
             "fp8_instructions": len(re.findall(r"(?:wgmma|mma)\.\S*\.e4m3", ptx)),
+            "fp8_conversions": len(re.findall(r"cvt\.\S*\.e4m3", ptx)),
             "async_copies": ptx.count("cp.async.cg") + ptx.count("cp.async.bulk.tensor"),
             "waits": ptx.count("griddepcontrol.wait"),
             **resources(made.asm["cubin"]),
@@ -104,10 +106,11 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     kernels.sample(logits, mask, heat, heat.int(), heat, heat, heat.double(), slots)
 
 
-def call_coded(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
-    """Every operation that reads or writes keys and values once, over int8 codes."""
+def call_coded(kind: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
+    """Every operation that reads or writes keys and values once, over codes, in bf16."""
+    dtype = torch.bfloat16
     kernels, page = TritonKernels(), 16
-    codes = torch.empty(4, 2, page, kv_heads, width, dtype=torch.int8)
+    codes = torch.empty(4, 2, page, kv_heads, width, dtype=kind)
     scales = torch.empty(4, 2, kv_heads, page, dtype=torch.bfloat16)
     table = torch.zeros(4, 64, dtype=torch.int32)
     prefix = SharedPrefix(whole(0, 4), whole(0, 1, 2, 3), whole(256), table[:1], 64)
@@ -138,14 +141,16 @@ def call_quantised(dtype: torch.dtype, outputs: int, width: int) -> dict[str, di
 if __name__ == "__main__":
     driver.set_active(Hopper())
     # Tiles, launches that overlap, and matrix units of FP8.
-    for module in (dependent_launch, chosen, fp8_gemm):
+    for module in (dependent_launch, chosen, e4m3, fp8_gemm):
         vars(module)["capability"] = lambda device: 90
     vars(chosen)["_multiprocessors"] = lambda device: 132
     JITFunction.run = compile_only(JITFunction.run)
     call_all(torch.bfloat16, 8, 2, int(sys.argv[1]))
     plain = dict(USED)
-    USED.clear()
-    call_coded(torch.bfloat16, 8, 2, int(sys.argv[1]))
-    coded = dict(USED)
+    coded = {}
+    for name, kind in CODE_DTYPES.items():
+        USED.clear()
+        call_coded(kind, 8, 2, int(sys.argv[1]))
+        coded[name] = dict(USED)
     quantised = call_quantised(torch.bfloat16, 4096, 4096)
     print(json.dumps({"plain": plain, "coded": coded, "quantised": quantised}))

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.kv_codes import encode_heads
+from agentrt_kernels.kv_codes import CODE_DTYPES, encode_heads
 from agentrt_kernels.reference import Reference
 
 LOOSE = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
+CODES = [None, *CODE_DTYPES.values()]
 
 
 sequences = st.lists(
@@ -27,7 +28,7 @@ cases = st.fixed_dictionaries(
         "unseen": st.sampled_from([0, 0, 1, 30]),
         "softcap": st.sampled_from([None, None, 5.0]),
         "sinks": st.booleans(),
-        "coded": st.booleans(),
+        "codes": st.sampled_from(CODES),
     }
 )
 
@@ -59,22 +60,22 @@ def memory_of(pages, page, kv_heads, dim, dtype, source):
     return torch.randn(shape, generator=source).to(dtype)[:, 1]
 
 
-def coded_memory(memory):
+def coded_memory(memory, kind):
     """Codes `[pages, 2, P, K, D]` and scales `[pages, 2, K, P]` of one layer of three."""
-    codes, scales = encode_heads(memory)
-    apart = torch.zeros(codes.shape[0], 3, *codes.shape[1:], dtype=torch.int8)
+    codes, scales = encode_heads(memory, kind)
+    apart = torch.zeros(codes.shape[0], 3, *codes.shape[1:], dtype=kind)
     turned = scales.transpose(-1, -2)
     beside = torch.zeros(codes.shape[0], 3, *turned.shape[1:], dtype=scales.dtype)
     apart[:, 1], beside[:, 1] = codes, turned
     return apart[:, 1], beside[:, 1]
 
 
-def compare(kernels, query, pages, rows, score, *, coded=False):
+def compare(kernels, query, pages, rows, score, *, codes=None):
     """Against the reference, which decodes before it attends."""
     expected, found = torch.empty_like(query), torch.full_like(query, torch.nan)
     scales = None
-    if coded:
-        pages, scales = coded_memory(pages)
+    if codes is not None:
+        pages, scales = coded_memory(pages, codes)
     Reference().attend(query, pages, rows, score, expected, scales)
     kernels.attend(query, pages, rows, score, found, scales)
     torch.testing.assert_close(found, expected, atol=LOOSE[query.dtype], rtol=LOOSE[query.dtype])
@@ -90,7 +91,7 @@ def check(kernels, case, seed):
     query = torch.randn(tokens, heads, case["dim"], generator=source).to(case["dtype"])
     sinks = torch.randn(heads, generator=source).to(case["dtype"]) if case["sinks"] else None
     score = Score(case["dim"] ** -0.5, case["softcap"], case["window"], sinks, case["unseen"])
-    compare(kernels, query, memory, rows, score, coded=case["coded"])
+    compare(kernels, query, memory, rows, score, codes=case["codes"])
 
 
 def test_every_row_sees_its_pages_as_the_reference_says(kernels):
@@ -107,9 +108,9 @@ def test_every_row_sees_its_pages_on_other_processors(level_library):
 
 @pytest.mark.parametrize("window", [None, 40, 700])
 @pytest.mark.parametrize("sinks", [False, True])
-@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("codes", CODES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_shared_prefix_changes_nothing_but_the_work(kernels, dtype, coded, sinks, window):
+def test_a_shared_prefix_changes_nothing_but_the_work(kernels, dtype, codes, sinks, window):
     source = torch.Generator().manual_seed(3)
     page, shared = 16, 640
     own = [5, 90, 17, 300, 1, 33]
@@ -136,16 +137,16 @@ def test_a_shared_prefix_changes_nothing_but_the_work(kernels, dtype, coded, sin
     with_prefix = PagedRows(
         rows.query_start, rows.kv_tokens, rows.block_table, 1, rows.most_kv_tokens, prefix
     )
-    compare(kernels, query, memory, with_prefix, score, coded=coded)
+    compare(kernels, query, memory, with_prefix, score, codes=codes)
 
 
-@pytest.mark.parametrize("coded", [False, True])
-def test_many_members_and_long_histories_are_cut_and_joined(kernels, coded):
+@pytest.mark.parametrize("codes", CODES)
+def test_many_members_and_long_histories_are_cut_and_joined(kernels, codes):
     source = torch.Generator().manual_seed(4)
     rows, pages, tokens = batch_of([(1500, 1), (3, 2), (2900, 1), (700, 60)], 16, source)
     memory = memory_of(pages, 16, 1, 64, torch.float32, source)
     query = torch.randn(tokens, 6, 64, generator=source)
-    compare(kernels, query, memory, rows, Score(0.1), coded=coded)
+    compare(kernels, query, memory, rows, Score(0.1), codes=codes)
 
 
 def test_what_lies_behind_the_last_token_is_not_read(kernels):
@@ -160,10 +161,11 @@ def test_what_lies_behind_the_last_token_is_not_read(kernels):
     assert torch.isfinite(out).all()
 
 
-def test_no_scale_behind_the_last_token_is_read(kernels):
+@pytest.mark.parametrize("kind", CODES[1:])
+def test_no_scale_behind_the_last_token_is_read(kernels, kind):
     source = torch.Generator().manual_seed(5)
     rows, pages, tokens = batch_of([(20, 1), (31, 4)], 16, source)
-    codes, scales = coded_memory(memory_of(pages, 16, 2, 64, torch.bfloat16, source))
+    codes, scales = coded_memory(memory_of(pages, 16, 2, 64, torch.bfloat16, source), kind)
     for row, count in zip(rows.block_table, rows.kv_tokens, strict=True):
         scales[row[int(count) // 16], ..., int(count) % 16 :] = torch.nan
     query = torch.randn(tokens, 4, 64, generator=source).bfloat16()
@@ -172,15 +174,16 @@ def test_no_scale_behind_the_last_token_is_read(kernels):
     assert torch.isfinite(out).all()
 
 
-def test_codes_without_scales_are_refused(kernels):
+@pytest.mark.parametrize("kind", CODES[1:])
+def test_codes_without_scales_are_refused(kernels, kind):
     source = torch.Generator().manual_seed(5)
     rows, pages, tokens = batch_of([(20, 1)], 16, source)
     memory = memory_of(pages, 16, 2, 64, torch.float32, source)
-    codes, scales = coded_memory(memory)
+    codes, scales = coded_memory(memory, kind)
     query = torch.randn(tokens, 4, 64, generator=source)
-    with pytest.raises(TypeError, match=r"read torch\.float32 beside .*, not torch\.int8"):
+    with pytest.raises(TypeError, match=rf"read torch\.float32 beside .*, not {kind}"):
         kernels.attend(query, codes, rows, Score(0.1), query)
-    with pytest.raises(TypeError, match=r"read torch\.int8 beside"):
+    with pytest.raises(TypeError, match=r"read torch\.int8 or torch\.float8_e4m3fn beside"):
         kernels.attend(query, memory, rows, Score(0.1), query, scales)
     with pytest.raises(TypeError, match=r"scales of codes are torch\.bfloat16"):
         kernels.attend(query, codes, rows, Score(0.1), query, scales.float())

@@ -9,6 +9,7 @@ from agentrt_kernels.check.batch import Attention, batch_of
 from agentrt_kernels.check.difference import attend
 
 CPU = torch.device("cpu")
+E4M3 = torch.float8_e4m3fn
 
 rows_and_before = st.lists(
     st.tuples(st.integers(1, 40), st.sampled_from([0, 1, 1, 2, 19])), min_size=1, max_size=3
@@ -36,13 +37,26 @@ rows_and_before = st.lists(
         ),
         pytest.param(Attention((30, 5), (1, 20), 4, 2, 32, dtype=torch.float16), id="fp16"),
         pytest.param(Attention((30, 5), (1, 20), 4, 2, 32, dtype=torch.bfloat16), id="bf16"),
-        pytest.param(Attention((36, 4), (1, 1), 4, 2, 32, coded=True), id="codes"),
+        pytest.param(Attention((36, 4), (1, 1), 4, 2, 32, codes=torch.int8), id="codes"),
+        pytest.param(Attention((36, 4), (1, 1), 4, 2, 32, codes=E4M3), id="FP8"),
         pytest.param(
-            Attention((299, 9, 3), (1, 0, 20), 6, 2, 40, page=8, dtype=torch.float16, coded=True),
+            Attention((299, 9, 3), (1, 0, 20), 6, 2, 40, page=8, dtype=torch.bfloat16, codes=E4M3),
+            id="FP8, split, odd width, bf16",
+        ),
+        pytest.param(
+            Attention((140, 9), (1, 1), 4, 2, 32, window=50, softcap=3.0, sinks=True, codes=E4M3),
+            id="FP8, window, cap, sinks, split",
+        ),
+        pytest.param(
+            Attention(
+                (299, 9, 3), (1, 0, 20), 6, 2, 40, page=8, dtype=torch.float16, codes=torch.int8
+            ),
             id="codes, split, odd width, fp16",
         ),
         pytest.param(
-            Attention((140, 9), (1, 1), 4, 2, 32, window=50, softcap=3.0, sinks=True, coded=True),
+            Attention(
+                (140, 9), (1, 1), 4, 2, 32, window=50, softcap=3.0, sinks=True, codes=torch.int8
+            ),
             id="codes, window, cap, sinks, split",
         ),
     ],
@@ -78,9 +92,15 @@ GROUPS = (((0, 2), 48), ((5, 4, 1), 52))
         ),
         pytest.param(
             Attention(
-                (66, 54, 69, 8, 65, 60), (1,) * 6, 4, 2, 32, page=4, groups=GROUPS, coded=True
+                (66, 54, 69, 8, 65, 60), (1,) * 6, 4, 2, 32, page=4, groups=GROUPS, codes=torch.int8
             ),
             id="codes",
+        ),
+        pytest.param(
+            Attention(
+                (66, 54, 69, 8, 65, 60), (1,) * 6, 4, 2, 32, page=4, groups=GROUPS, codes=E4M3
+            ),
+            id="FP8",
         ),
         pytest.param(
             Attention((300, 300, 301, 40), (1, 1, 1, 20), 4, 1, 32, groups=(((0, 1, 2), 288),)),

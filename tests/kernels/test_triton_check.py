@@ -55,7 +55,7 @@ def test_the_check_finds_a_mistake() -> None:
     facts = run("cpu", Wrong())
     wrong = {check["operation"] for check in facts["checks"] if not check["right"]}
     assert wrong == {"attend"}
-    assert facts["wrong"] == 4
+    assert facts["wrong"] == 5
 
 
 def test_a_kernel_that_fails_is_a_fact() -> None:
@@ -70,7 +70,8 @@ def test_a_kernel_that_fails_is_a_fact() -> None:
 
 WORKS = {
     "decode": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU),
-    "decode of codes": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU, coded=True),
+    "decode of codes": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU, codes="int8"),
+    "decode of FP8": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU, codes="fp8"),
     "extend": lambda: extend(2, 8, 16, Heads(4, 2, 16), FP32, CPU),
     "siblings": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU),
     "apart": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU, apart=True),

@@ -43,14 +43,21 @@ def test_every_kernel_compiles_for_hopper(width: int) -> None:
     for name in ATTENTION | {"_grouped_gemm"} | of_hopper:
         assert used[name]["matrix_instructions"] > 0, name
         assert used[name]["async_copies"] > 0, f"{name} waits for each of its loads"
-    assert coded.keys() >= ATTENTION | {"_rope_store"}
-    for name, kernel in coded.items():
-        assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, f"{name} of codes"
-        assert kernel["stack_bytes"] <= 64, f"{name} of codes spills"
     check_quantised(told["quantised"])
+    for kind, kernels in coded.items():
+        check_coded(kind, kernels)
+
+
+def check_coded(kind: str, used: dict[str, dict[str, int]]) -> None:
+    """What reads or writes keys and values that are codes."""
+    assert used.keys() >= ATTENTION | {"_rope_store"}
+    for name, kernel in used.items():
+        assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, f"{name} of {kind}"
+        assert kernel["stack_bytes"] <= 64, f"{name} of {kind} spills"
     for name in ATTENTION:
-        assert coded[name]["matrix_instructions"] > 0, f"{name} of codes"
-        assert coded[name]["async_copies"] > 0, f"{name} of codes waits for each of its loads"
+        assert used[name]["matrix_instructions"] > 0, f"{name} of {kind}"
+        assert used[name]["async_copies"] > 0, f"{name} of {kind} waits for each of its loads"
+        assert (used[name]["fp8_conversions"] > 0) == (kind == "fp8"), f"{name} of {kind}"
 
 
 def check_quantised(used: dict[str, dict[str, int]]) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from agentrt_kernels.check import difference
+from agentrt_kernels.kv_codes import CODE_DTYPES
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -37,9 +38,10 @@ def test_rope_store(interpreted, heads, norms, page: int, dtype: torch.dtype) ->
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("codes", CODE_DTYPES.values(), ids=str)
 @pytest.mark.parametrize("heads", [(4, 2, 16), (7, 1, 6), (6, 3, 40)])
-def test_rope_store_into_codes(interpreted, heads, dtype: torch.dtype) -> None:
-    assert difference.rope_store_codes(interpreted, 5, heads, dtype, CPU) <= 1
+def test_rope_store_into_codes(interpreted, heads, codes, dtype: torch.dtype) -> None:
+    assert difference.rope_store_codes(interpreted, 5, heads, dtype, CPU, codes) <= 1
 
 
 @pytest.mark.parametrize("values", [6, 2050])

@@ -39,9 +39,10 @@ class KvLayout:
         kv_heads: Heads of keys and values.
         head_dim: Width of one head.
         page_tokens: Tokens of one page.
-        dtype: Type in which values are computed, and stored unless they are coded.
+        dtype: Type in which values are computed, and stored unless there are codes.
         device: Device of the cache.
-        coded: Whether they are stored as int8 codes with scales.
+        codes: Dtype of the codes that are stored with scales, one of
+            `agentrt_kernels.kv_codes.CODE_DTYPES`; None stores values as they are computed.
     """
 
     layers: int
@@ -50,13 +51,13 @@ class KvLayout:
     page_tokens: int
     dtype: torch.dtype
     device: torch.device
-    coded: bool = False
+    codes: torch.dtype | None = None
 
     @property
     def code_bytes(self) -> int:
         """Bytes of a page's keys or values in one layer, without their scales."""
         values = self.page_tokens * self.kv_heads * self.head_dim
-        if self.coded:
+        if self.codes is not None:
             return values + values % 2  # scales of two bytes follow
         return values * self.dtype.itemsize
 
@@ -64,7 +65,7 @@ class KvLayout:
     def block_bytes(self) -> int:
         """Bytes of a page's keys or values in one layer."""
         scales = self.page_tokens * self.kv_heads * SCALE_DTYPE.itemsize
-        return self.code_bytes + (scales if self.coded else 0)
+        return self.code_bytes + (0 if self.codes is None else scales)
 
     @property
     def page_bytes(self) -> int:
@@ -73,7 +74,7 @@ class KvLayout:
         Example:
             >>> cpu = torch.device("cpu")
             >>> plain = KvLayout(1, 2, 64, 16, torch.bfloat16, cpu)
-            >>> coded = KvLayout(1, 2, 64, 16, torch.bfloat16, cpu, coded=True)
+            >>> coded = KvLayout(1, 2, 64, 16, torch.bfloat16, cpu, torch.int8)
             >>> plain.page_bytes, coded.page_bytes
             (8192, 4224)
         """
@@ -94,7 +95,7 @@ class KvCache:
         page_stride: Distance of two pages, in page-sized blocks of one layer's keys.
         stored: `[pages, layers, 2, n]`, contiguous: all that is stored; what copies pages copies
             this.
-        memory: `[pages, layers, 2, page, kv_heads, head_dim]`, its values, or its int8 codes.
+        memory: `[pages, layers, 2, page, kv_heads, head_dim]`, its values, or its codes.
         scales: `[pages, layers, 2, kv_heads, page]` bf16 of the codes; None if there are none.
     """
 
@@ -102,14 +103,14 @@ class KvCache:
         self.layout = layout
         self.pages = pages
         self.page_stride = 2 * layout.layers
-        dtype = torch.int8 if layout.coded else layout.dtype
+        dtype = layout.dtype if layout.codes is None else torch.int8  # bytes, of any codes
         width = layout.block_bytes // dtype.itemsize
         self.stored = _zeros((pages, layout.layers, 2, width), dtype, layout)
         shape = (layout.page_tokens, layout.kv_heads, layout.head_dim)
         values = self.stored[..., : math.prod(shape)]
-        self.memory = values.view(*values.shape[:-1], *shape)
+        self.memory = values.view(layout.codes or dtype).view(*values.shape[:-1], *shape)
         self.scales: Tensor | None = None
-        if layout.coded:
+        if layout.codes is not None:
             behind = self.stored[..., layout.code_bytes :].view(SCALE_DTYPE)
             self.scales = behind.view(*behind.shape[:-1], layout.kv_heads, layout.page_tokens)
         by_block = self.stored.view(-1, width)  # [pages * layers * 2, n]
@@ -117,7 +118,7 @@ class KvCache:
         # One shifted view per layer and kind: reads and writes index with page numbers only.
         self._block_views = [by_block[block:] for block in blocks]
         self._token_views: list[Tensor] = []
-        if not layout.coded:
+        if layout.codes is None:
             by_token = self.stored.view(-1, layout.kv_heads * layout.head_dim)
             self._token_views = [by_token[block * layout.page_tokens :] for block in blocks]
 
@@ -138,7 +139,7 @@ class KvCache:
         both = torch.stack((key, value), 1).view(-1, 2, *codes.shape[-2:])  # [tokens, 2, K, D]
         size = self.layout.page_tokens
         pages, offsets = rows // (self.page_stride * size), rows % size
-        codes[pages, :, offsets], scales[pages, :, :, offsets] = encode_heads(both)
+        codes[pages, :, offsets], scales[pages, :, :, offsets] = encode_heads(both, codes.dtype)
 
     def copy_page(self, source: PageId, target: PageId) -> None:
         """Copy the KV of all layers of a page to another page."""
@@ -164,12 +165,12 @@ class KvCache:
             out: `[n, page_tokens * kv_heads * head_dim]` fp32, filled.
         """
         layout = self.layout
-        if not layout.coded:
+        if layout.codes is None:
             out.copy_(blocks)
             return
         shape = (layout.page_tokens, layout.kv_heads, layout.head_dim)
         wide = out.view(-1, *shape)
-        wide.copy_(blocks[:, : math.prod(shape)].view(-1, *shape))
+        wide.copy_(blocks[:, : math.prod(shape)].view(layout.codes).view(-1, *shape))
         scales = blocks[:, layout.code_bytes :].view(SCALE_DTYPE).float()
         wide.mul_(scales.view(-1, *shape[1::-1]).transpose(1, 2)[..., None])
 

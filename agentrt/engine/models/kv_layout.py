@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agentrt.engine.kv.cache import KvLayout
 from agentrt.engine.models.load_plan import LoadPlan
+from agentrt_kernels.kv_codes import CODE_DTYPES
 
 
 class KvSizes(Protocol):
@@ -41,5 +42,5 @@ def kv_layout(plan: LoadPlan, sizes: KvSizes, *, as_computed: bool = False) -> K
         page_tokens=plan.config.page_tokens,
         dtype=plan.dtype,
         device=plan.device,
-        coded=plan.config.kv_cache_dtype == "int8" and not as_computed,
+        codes=None if as_computed else CODE_DTYPES.get(plan.config.kv_cache_dtype),
     )

@@ -162,8 +162,9 @@ class TorchKernels(Reference):
             return
         slots = rows if turn.stored_rows is None else rows[turn.stored_rows]
         pages, offsets = slots // layer_pages.shape[2], slots % layer_pages.shape[2]
-        codes = encode_heads(torch.stack((key, value), 1))  # [n, 2, K, D]
-        layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = codes
+        both = torch.stack((key, value), 1)  # [n, 2, K, D]
+        coded = encode_heads(both, layer_pages.dtype)
+        layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = coded
 
     def attend(
         self,

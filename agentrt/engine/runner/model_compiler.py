@@ -165,7 +165,7 @@ def _uncompilable(plan: LoadPlan, reason: str) -> EngineUnavailable:
 
 def _logits(loaded: LoadedModel) -> Tensor:
     """Logits of the network for the probe of self-checks."""
-    layout = replace(loaded.layout, coded=False)
+    layout = replace(loaded.layout, codes=None)
     return network_logits(loaded.network, layout, loaded.heads, loaded.logits_size)
 
 

@@ -36,7 +36,7 @@ class EngineFlags:
         weights: Weights of our engine: checkpoint, int8 or int4; llama.cpp beside it then takes
             q8_0 or q4_0, OpenVINO int8 by output or int4 in groups of 128.
         activations: Rows that quantised weights of ours multiply: auto or int8.
-        kv_cache_dtype: KV of our engine: auto or int8; peers keep theirs as they compute it.
+        kv_cache_dtype: KV of our engine: auto, int8 or fp8; peers keep theirs as they compute it.
         expert_memory: Most memory for experts of our engine, as 800MB; all of them if empty.
         peer: Peer beside our engine: hf, hf-cb, llama.cpp or openvino; repeatable.
         constrained: Measure outputs held to a JSON type as well.

@@ -28,7 +28,7 @@ class Attention:
         sinks: Whether there are sinks.
         groups: Members that share the first pages of the first of them, and how many tokens.
         seed: Seed of all random numbers.
-        coded: Whether keys and values are int8 codes.
+        codes: Dtype of keys and values that are codes, or None.
     """
 
     before: tuple[int, ...]
@@ -43,7 +43,7 @@ class Attention:
     sinks: bool = False
     groups: tuple[tuple[tuple[int, ...], int], ...] = ()
     seed: int = 0
-    coded: bool = False
+    codes: torch.dtype | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -106,8 +106,8 @@ def batch_of(case: Attention, device: torch.device) -> Batch:
         case.width**-0.5, case.softcap, case.window, None if sinks is None else sinks.to(device)
     )
     scales = None
-    if case.coded:
-        memory, by_token = encode_heads(memory)
+    if case.codes is not None:
+        memory, by_token = encode_heads(memory, case.codes)
         scales = by_token.transpose(-1, -2).contiguous().to(device)[:, layer]
     return Batch(query.to(device), memory.to(device)[:, layer], rows, score, scales)
 

@@ -1,6 +1,6 @@
 """`python -m agentrt_kernels.check.coded_decode`: decode attention over plain KV and over codes.
 
-Both take turns on one thread of the native set. What counts is the CPU time of that thread: a busy
+All take turns on one thread of the native set. What counts is the CPU time of that thread: a busy
 machine slows a wall clock, and hardly changes the work.
 """
 
@@ -17,8 +17,10 @@ import torch
 
 from agentrt_kernels.check.work import Heads, decode
 from agentrt_kernels.contract import Kernels
+from agentrt_kernels.kv_codes import CODE_DTYPES
 
 _CPU = torch.device("cpu")
+_PLAIN = "bf16"
 
 
 def compared(
@@ -34,31 +36,28 @@ def compared(
         rounds: Turns that count, after one that does not.
 
     Returns:
-        `plain_s` and `coded_s`, seconds of each turn; `plain_bytes` and `coded_bytes`; `speed_up`,
-        the median of the plain over that of the coded ones.
+        By "bf16" and each kind of codes: `samples_s`, seconds of each turn, and `bytes`; by each
+        kind of codes `speed_up`, the median in bf16 over that of the codes.
     """
-    both = [
-        decode(sequences, context, heads, torch.bfloat16, _CPU, coded=coded)
-        for coded in (False, True)
-    ]
-    samples: list[list[float]] = [[], []]
+    works = {
+        name: decode(sequences, context, heads, torch.bfloat16, _CPU, codes=codes)
+        for name, codes in ((_PLAIN, ""), *((name, name) for name in CODE_DTYPES))
+    }
+    samples: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(1 + rounds):
-        for one, times in zip(both, samples, strict=True):
+        for name, one in works.items():
             began_s = thread_time()
             for layer in range(one.rounds):
                 one.call(kernels, layer)
             if turn:
-                times.append((thread_time() - began_s) / one.rounds)
-    plain_s, coded_s = samples
+                samples[name].append((thread_time() - began_s) / one.rounds)
     return {
         "sequences": sequences,
         "context": context,
         "heads": [heads.query, heads.kv, heads.width],
-        "plain_s": plain_s,
-        "coded_s": coded_s,
-        "plain_bytes": both[0].bytes,
-        "coded_bytes": both[1].bytes,
-        "speed_up": median(plain_s) / median(coded_s),
+        "samples_s": samples,
+        "bytes": {name: one.bytes for name, one in works.items()},
+        "speed_up": {name: median(samples[_PLAIN]) / median(samples[name]) for name in CODE_DTYPES},
     }
 
 

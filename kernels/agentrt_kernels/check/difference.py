@@ -112,8 +112,9 @@ def rope_store_codes(
     heads: tuple[int, int, int],
     dtype: torch.dtype,
     device: torch.device,
+    kind: torch.dtype,
 ) -> float:
-    """Rotation and store into codes, one head all zeros; `heads` are H, K, D.
+    """Rotation and store into codes of a kind, one head all zeros; `heads` are H, K, D.
 
     A code, and the bits of a scale, may be next to those of the reference.
     """
@@ -125,7 +126,7 @@ def rope_store_codes(
     places = torch.arange(rows, device=device)
     codes, scales, queries = [], [], []
     for one in (kernels, _REFERENCE):
-        memory = torch.zeros(rows, 2, 2, 16, kv_heads, width, dtype=torch.int8, device=device)
+        memory = torch.zeros(rows, 2, 2, 16, kv_heads, width, dtype=kind, device=device)
         beside = torch.zeros(rows, 2, 2, kv_heads, 16, dtype=SCALE_DTYPE, device=device)
         codes.append(memory[:, 1])
         scales.append(beside[:, 1])
@@ -133,7 +134,8 @@ def rope_store_codes(
         angles = torch.cat([turn.cos(), turn.sin()], -1)
         slots = torch.where(places % 3 == 0, -1, places * 7)
         one.rope_store(qkv, places, angles, slots, None, codes[-1], queries[-1], scales[-1])
-    apart = (codes[0].int() - codes[1].int()).abs().max()
+    bits = [one.view(torch.int8).int() for one in codes]  # those of floats ascend, too
+    apart = (bits[0] - bits[1]).abs().max()
     return max(float(apart), worst(*scales), worst(*queries))
 
 

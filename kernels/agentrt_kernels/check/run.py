@@ -18,6 +18,7 @@ from agentrt_kernels.check.stored import KINDS
 from agentrt_kernels.check.timing import Ceilings, ceilings, seconds_of
 from agentrt_kernels.check.work import Heads, Work
 from agentrt_kernels.contract import Kernels, KernelsUnavailable
+from agentrt_kernels.kv_codes import CODE_DTYPES
 from agentrt_kernels.reference import Reference
 
 Check = tuple[str, str, Callable[[], float]]
@@ -122,7 +123,8 @@ def _tiny(kernels: Kernels, device: torch.device) -> Iterator[Check]:
     plain = Attention((20, 5), (1, 1), 4, 2, 16, page=4)
     mixed = Attention((20, 5), (1, 18), 4, 2, 16, page=4, window=9, softcap=2.0, sinks=True)
     shared = Attention((40, 37, 9), (1, 1, 1), 4, 2, 16, page=4, groups=(((0, 1), 32),))
-    yield from _attention(kernels, device, plain, mixed, shared, replace(mixed, coded=True))
+    yield from _attention(kernels, device, plain, mixed, shared)
+    yield from _attention(kernels, device, *_coded(mixed))
     yield from _others(kernels, device, torch.float32, (4, 2, 16), 24, 90)
 
 
@@ -131,7 +133,7 @@ def _large(kernels: Kernels, device: torch.device) -> Iterator[Check]:
         for width in (64, 80, 128, 256) if dtype == torch.bfloat16 else (128,):
             batches = list(_batches(width, dtype))
             yield from _attention(kernels, device, *batches)
-            yield from _attention(kernels, device, *(replace(one, coded=True) for one in batches))
+            yield from _attention(kernels, device, *_coded(*batches))
         yield from _others(kernels, device, dtype, (32, 8, 128), 4096, 128_256)
     yield "attend", "a captured graph, refilled", partial(refilled, kernels, device)
 
@@ -151,6 +153,11 @@ def _batches(width: int, dtype: torch.dtype) -> Iterator[Attention]:
         yield Attention((1500, 40, 700), (8, 1, 5), 32, 8, width, dtype=dtype)  # behind drafts
         yield Attention((0, 1000, 64), (300, 129, 64), 28, 4, width, page=32, dtype=dtype)
         yield Attention((700, 7, 0), (1, 1, 2), 64, 1, width, page=8, dtype=dtype)
+
+
+def _coded(*cases: Attention) -> Iterator[Attention]:
+    for codes in CODE_DTYPES.values():
+        yield from (replace(one, codes=codes) for one in cases)
 
 
 def _attention(kernels: Kernels, device: torch.device, *cases: Attention) -> Iterator[Check]:
@@ -174,8 +181,11 @@ def _others(
         case = f"{dtype}, heads {heads}, norms {norms}"
         measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, norms=norms)
         yield "rope_store", case, measure
-    measure = partial(difference.rope_store_codes, kernels, 5, heads, dtype, device)
-    yield "rope_store", f"{dtype}, heads {heads}, codes", measure
+    for name, kind_of_codes in CODE_DTYPES.items():
+        measure = partial(
+            difference.rope_store_codes, kernels, 5, heads, dtype, device, kind_of_codes
+        )
+        yield "rope_store", f"{dtype}, heads {heads}, codes in {name}", measure
     yield "copy_pages", kind, partial(difference.copy_pages, kernels, 6, width, dtype, device)
     sizes = (3, 0, 21, 1)
     measure = partial(difference.grouped_linear, kernels, sizes, width // 2, width, dtype, device)
@@ -199,8 +209,8 @@ def _works(device: torch.device) -> Iterator[Work]:
     """Shapes of Llama-3.1-8B, and of Mixtral's experts, in bf16 and in codes."""
     dtype, heads = torch.bfloat16, Heads()
     for sequences, context in ((1, 1024), (1, 32768), (32, 1024), (64, 8192)):
-        for coded in (False, True):
-            yield work.decode(sequences, context, heads, dtype, device, coded=coded)
+        for codes in ("", *CODE_DTYPES):
+            yield work.decode(sequences, context, heads, dtype, device, codes=codes)
     for sequences, new, before in ((1, 4096, 0), (4, 2048, 0), (1, 512, 8192)):
         yield work.extend(sequences, new, before, heads, dtype, device)
     for apart in (True, False):

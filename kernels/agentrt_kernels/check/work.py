@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import Kernels, PagedRows, Score, SharedPrefix
-from agentrt_kernels.kv_codes import SCALE_DTYPE
+from agentrt_kernels.kv_codes import CODE_DTYPES, SCALE_DTYPE
 
 _PAGE = 16
 _COLD_BYTES = 256 * 2**20
@@ -58,13 +58,13 @@ def decode(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    coded: bool = False,
+    codes: str = "",
 ) -> Work:
-    """One row each of sequences with histories of their own, which may be int8 codes."""
-    history = _History(sequences, context, heads, dtype, device, coded=coded)
+    """One row each of sequences with histories of their own; `codes` is a name of `CODE_DTYPES`."""
+    history = _History(sequences, context, heads, dtype, device, codes=codes)
     rows = history.rows(torch.arange(sequences + 1), 1)
     flops = 4 * sequences * context * heads.query * heads.width
-    name = f"{sequences} x {context} tokens" + (" in int8" if coded else "")
+    name = f"{sequences} x {context} tokens" + (f" in {codes}" if codes else "")
     return history.work("paged_decode", name, rows, sequences, history.bytes, flops)
 
 
@@ -215,10 +215,10 @@ class _History:
         dtype: torch.dtype,
         device: torch.device,
         *,
-        coded: bool = False,
+        codes: str = "",
     ) -> None:
         head_bytes = heads.width * dtype.itemsize
-        if coded:
+        if codes:
             head_bytes = heads.width + SCALE_DTYPE.itemsize
         self.token_bytes = 2 * heads.kv * head_bytes
         self._dtype = dtype
@@ -229,8 +229,11 @@ class _History:
         pages = sequences * each
         each_page = (pages, self._rounds, 2, _PAGE, heads.kv, heads.width)
         self.scales: Tensor | None = None
-        if coded:
-            self.memory = torch.randint(-127, 128, each_page, dtype=torch.int8, device=device)
+        if codes:
+            # Of FP8 all that are numbers: the byte of the largest is 126.
+            most = 126 if codes == "fp8" else 127
+            whole = torch.randint(-most, most + 1, each_page, dtype=torch.int8, device=device)
+            self.memory = whole.view(CODE_DTYPES[codes])
             self.scales = _random(SCALE_DTYPE, device, pages, self._rounds, 2, heads.kv, _PAGE)
             self.scales.abs_().mul_(0.02)
         else:

@@ -18,7 +18,7 @@ from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages,
 from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
 from agentrt_kernels.cpu.stored_linear import LinearSize, joined_linear
-from agentrt_kernels.kv_codes import SCALE_DTYPE
+from agentrt_kernels.kv_codes import CODE_DTYPES, SCALE_DTYPE
 from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _FEW_ROWS = 4
@@ -135,9 +135,9 @@ class CpuKernels:
         rope.centered = norms is not None and norms.centered
         rope.query, rope.query_stride, rope.query_head_stride = _rows_of(query)
         rope.heads = query.shape[1]
+        _check_stored(layer_pages, scales, query)
         set_pages(call.pages, layer_pages, scales)
         call.rows, call.kind = query.shape[0], _kind(qkv, query)
-        _check_stored(layer_pages, scales, query)
         call.wide = norms is not None and _is_wide(norms.query, qkv)
         self._native.rope(addressof(call))
 
@@ -156,6 +156,7 @@ class CpuKernels:
         heads.query, heads.query_stride, heads.query_head_stride = _rows_of(query)
         heads.out, heads.out_stride, heads.out_head_stride = _rows_of(out)
         heads.heads = query.shape[1]
+        _check_stored(layer_pages, scales, query)
         set_pages(call.pages, layer_pages, scales)
         set_rows(call.rows, rows)
         sinks = score.sinks
@@ -163,7 +164,6 @@ class CpuKernels:
             sinks = sinks.float().contiguous()
         set_score(call.how, score, sinks)
         call.kind = _kind(query, out)
-        _check_stored(layer_pages, scales, query)
         self._native.attend(addressof(call))
 
     def sample(
@@ -272,10 +272,11 @@ def _is_wide(weight: Tensor, x: Tensor) -> bool:
 
 def _check_stored(layer_pages: Tensor, scales: Tensor | None, query: Tensor) -> None:
     """Check that keys and values are of the dtype of the queries, or codes with their scales."""
-    stored = query.dtype if scales is None else torch.int8
-    if layer_pages.dtype is not stored:
+    taken = (query.dtype,) if scales is None else tuple(CODE_DTYPES.values())
+    if layer_pages.dtype not in taken:
+        names = " or ".join(str(one) for one in taken)
         raise TypeError(
-            f"the cpu kernels read {stored} beside such queries, not {layer_pages.dtype}"
+            f"the cpu kernels read {names} beside such queries, not {layer_pages.dtype}"
         )
     if scales is not None and (scales.dtype is not SCALE_DTYPE or scales.stride(-1) != 1):
         raise TypeError(f"the scales of codes are {SCALE_DTYPE}, those of a page side by side")

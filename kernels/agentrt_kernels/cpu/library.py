@@ -40,7 +40,7 @@ class Pages(ctypes.Structure):
     _fields_ = fields(
         ("memory", c_void_p),
         ("page_stride value_offset token_stride head_stride", c_int64),
-        ("page_tokens kv_heads head_dim", c_int32),
+        ("page_tokens kv_heads head_dim coding", c_int32),
         ("scales", c_void_p),
         ("scale_page_stride scale_value_offset scale_head_stride", c_int64),
     )

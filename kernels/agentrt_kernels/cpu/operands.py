@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
+import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 
 
+class KvCoding(IntEnum):
+    """`enum class KvCoding`: what is stored for keys and values."""
+
+    NONE = 0
+    STEPS = 1
+    E4M3 = 2
+
+
+_CODINGS = {torch.int8: KvCoding.STEPS, torch.float8_e4m3fn: KvCoding.E4M3}
+
+
 def set_pages(pages: c.Pages, layer_pages: Tensor, scales: Tensor | None = None) -> None:
     """`layer_pages` `[pages, 2, P, K, D]`, and `scales` `[pages, 2, K, P]` if they are codes."""
+    pages.coding = KvCoding.NONE if scales is None else _CODINGS[layer_pages.dtype]
     pages.memory = layer_pages.data_ptr()
     pages.page_stride, pages.value_offset, pages.token_stride, pages.head_stride, _ = (
         layer_pages.stride()

@@ -53,7 +53,7 @@ class Case:
             of an expert's: 16, 64 or 128.
         bits: Bits of a value; of a code in products with codes, but 32 if the rows have so many.
         capability: Compute capability, `90` for Hopper; 0 under the interpreter.
-        coded: Whether keys and values are int8 codes, for which nothing was measured yet.
+        coded: Whether keys and values are codes, for which nothing was measured yet.
     """
 
     kernel: str

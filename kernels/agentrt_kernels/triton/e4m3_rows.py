@@ -10,6 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.triton.blocks import block_for, row_warps
+from agentrt_kernels.triton.e4m3 import nearest_e4m3
 
 _MOST_BLOCK = 4096
 
@@ -54,19 +55,5 @@ def _e4m3_rows(x, codes, scales, x_stride, code_stride, width, BLOCK: tl.constex
     for begin in range(0, width, BLOCK):
         there = begin + inner < width
         value = tl.load(x + row * x_stride + begin + inner, mask=there, other=0.0).to(tl.float32)
-        code = _nearest(tl.div_rn(value, scale)).to(tl.float8e4nv)
+        code = nearest_e4m3(tl.div_rn(value, scale)).to(tl.float8e4nv)
         tl.store(codes + row * code_stride + begin + inner, code, mask=there)
-
-
-@triton.jit
-def _nearest(value):
-    """The nearest value of FP8, ties to even, in fp32.
-
-    The cast behind it is exact by that: the interpreter's loses what rounding carries.
-    """
-    bits = value.to(tl.int32, bitcast=True)
-    bits = (bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000
-    normal = bits.to(tl.float32, bitcast=True)
-    # Sums with this have steps of 2^-9, those of the smallest values.
-    magic = 24576.0
-    return tl.where(tl.abs(value) < 0.015625, (value + magic) - magic, normal)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 import triton
 from torch import Tensor
 
 from agentrt_kernels.contract import Score, SharedPrefix
+from agentrt_kernels.triton.e4m3 import is_native
 from agentrt_kernels.triton.tile import is_wide
 
 
@@ -29,6 +31,8 @@ class Shape(NamedTuple):
         BLOCK_N: Keys and values of a tile.
         BLOCK_D: A power of two that holds D.
         WIDE: Whether operands of `tl.dot` are fp32.
+        E4M3: Whether keys and values are bytes of FP8.
+        NATIVE: Whether the device converts those itself.
     """
 
     H: int
@@ -39,6 +43,8 @@ class Shape(NamedTuple):
     BLOCK_N: int
     BLOCK_D: int
     WIDE: bool
+    E4M3: bool
+    NATIVE: bool
 
     @classmethod
     def of(cls, query: Tensor, layer_pages: Tensor, rows: int, columns: int) -> Shape:
@@ -47,7 +53,11 @@ class Shape(NamedTuple):
         page, kv_heads = layer_pages.shape[2:4]
         padded = max(16, triton.next_power_of_2(width))
         group = heads // kv_heads
-        return cls(heads, group, page, width, rows, columns, padded, is_wide(query))
+        return cls(
+            *(heads, group, page, width, rows, columns, padded, is_wide(query)),
+            E4M3=layer_pages.dtype is torch.float8_e4m3fn,
+            NATIVE=is_native(query.device),
+        )
 
 
 class Heads(NamedTuple):
@@ -66,7 +76,7 @@ class Heads(NamedTuple):
 class History(NamedTuple):
     """Pages of one layer, and the block table that gives each sequence its own.
 
-    Pages of codes have scales; the strides of those are None without.
+    Pages of codes are bytes and have scales; the strides of those are None without.
     """
 
     pages: Tensor
@@ -94,7 +104,7 @@ class History(NamedTuple):
         strides = page, part, token, head, table.stride(0)
         if scales is None:
             return cls(layer_pages, table, *strides)
-        return cls(layer_pages, table, *strides, scales, *scales.stride()[:3])
+        return cls(layer_pages.view(torch.int8), table, *strides, scales, *scales.stride()[:3])
 
 
 class Scale(NamedTuple):

@@ -36,11 +36,11 @@ def paged_decode(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or codes, any strides but the last.
         rows: Sequences; of a shared prefix only what follows it is read here.
         score: Scaling, bound, window and sinks.
         out: Like `query`. Filled only if there is nothing to merge.
-        scales: `[pages, 2, K, P]` of int8 pages, or None.
+        scales: `[pages, 2, K, P]` of codes, or None.
         most_rows: Bound of the rows of a sequence.
         partials: Memory of the shares, and their numbers.
         blocks: Tokens of a tile, warps, stages.

@@ -34,11 +34,11 @@ def paged_extend(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or codes, any strides but the last.
         rows: Sequences.
         score: Scaling, bound, window and sinks.
         out: Like `query`.
-        scales: `[pages, 2, K, P]` of int8 pages, or None.
+        scales: `[pages, 2, K, P]` of codes, or None.
         fewest_rows: Sequences with fewer belong to `paged_decode`.
         blocks: Rows (times heads) and tokens of a tile, warps, stages.
     """

@@ -6,12 +6,14 @@ A program takes one row and a block of its heads. Half a head is the unit, since
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import HeadNorms
 from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
+from agentrt_kernels.triton.e4m3 import e4m3_bits, nearest_e4m3
 from agentrt_kernels.triton.operands import Heads
 
 _BLOCK_HEADS = 8
@@ -37,7 +39,7 @@ def rope_store(
         norms: Weights of query and key, or None; any row stride.
         layer_pages: `[pages, 2, P, K, D]`, any strides but the last.
         query: `[T, H, D]`, any strides of rows and heads.
-        scales: `[pages, 2, K, P]` bf16 of int8 pages, any strides but the last, or None.
+        scales: `[pages, 2, K, P]` bf16 of pages of codes, any strides but the last, or None.
     """
     tokens, all_heads, width = qkv.shape
     heads, kv_heads = query.shape[1], layer_pages.shape[3]
@@ -50,7 +52,7 @@ def rope_store(
         rows,
         None if norms is None else norms.query,
         None if norms is None else norms.key,
-        layer_pages,
+        layer_pages if scales is None else layer_pages.view(torch.int8),
         Heads.of(query),
         angles.stride(0),
         layer_pages.stride(0),
@@ -66,6 +68,7 @@ def rope_store(
         P=layer_pages.shape[2],
         HALF=width // 2,
         CENTERED=norms is not None and norms.centered,
+        E4M3=layer_pages.dtype is torch.float8_e4m3fn,
         BLOCK_HEADS=_BLOCK_HEADS,
         BLOCK_HALF=triton.next_power_of_2(width // 2),
         num_warps=4,
@@ -99,6 +102,7 @@ def _rope_store(
     P: tl.constexpr,
     HALF: tl.constexpr,
     CENTERED: tl.constexpr,
+    E4M3: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
     OVERLAPPED: tl.constexpr,
@@ -149,7 +153,7 @@ def _rope_store(
     kind = pages.dtype.element_ty
     stored = inside & (head >= H)[:, None] & (slot >= 0)
     if scales is not None:
-        left, right, scale = coded(left, right)
+        left, right, scale = coded(left, right, E4M3)
         at = (slot // P) * scale_page_stride + part * scale_part_stride + slot % P
         there = (head >= H) & (head < H + 2 * K) & (slot >= 0)
         tl.store(scales + at + kv_head * scale_head_stride, scale.to(tl.bfloat16), mask=there)
@@ -158,19 +162,31 @@ def _rope_store(
 
 
 @triton.jit
-def coded(left, right):
+def coded(left, right, E4M3: tl.constexpr):
     """Codes of heads, given by halves `[heads, D / 2]`, and their scales; see `kv_codes`.
 
     What lies past a half is 0.
     """
     largest = tl.maximum(tl.max(tl.abs(left), 1), tl.max(tl.abs(right), 1))
     faults = tl.sum(left * 0.0 + right * 0.0, 1)  # not 0 if a value is not finite
-    exact = largest / 127.0
-    bits = (exact.to(tl.int32, bitcast=True) + 0xFFFF) & -0x10000  # bf16, rounded up
+    exact = largest / (448.0 if E4M3 else 127.0)
     finite = faults == 0.0
-    scale = tl.where(exact < 1e-30, 0.0, bits.to(tl.float32, bitcast=True))
-    step = tl.where(finite & (scale > 0.0), scale, 1.0)[:, None]
-    # Rounded to the nearest, ties to even, by a number whose last bit counts ones.
-    left = tl.where(finite[:, None], left / step + 12582912.0 - 12582912.0, 0.0)
-    right = tl.where(finite[:, None], right / step + 12582912.0 - 12582912.0, 0.0)
+    scale = tl.where(exact < 1e-30, 0.0, exact)
+    if not E4M3:
+        bits = (scale.to(tl.int32, bitcast=True) + 0xFFFF) & -0x10000  # bf16, rounded up
+        scale = bits.to(tl.float32, bitcast=True)
+    whole = finite & (scale > 0.0)
+    step = tl.where(whole, scale, 1.0)[:, None]
+    left = tl.where(whole[:, None], left / step, 0.0)
+    right = tl.where(whole[:, None], right / step, 0.0)
+    if E4M3:
+        first, second = nearest_e4m3(left), nearest_e4m3(right)
+        along = tl.sum(left * first + right * second, 1)
+        square = tl.sum(first * first + second * second, 1)
+        scale *= tl.where(whole, along / tl.where(whole, square, 1.0), 1.0)
+        left, right = e4m3_bits(first), e4m3_bits(second)
+    else:
+        # Rounded to the nearest, ties to even, by a number whose last bit counts ones.
+        left = left + 12582912.0 - 12582912.0
+        right = right + 12582912.0 - 12582912.0
     return left, right, tl.where(finite, scale, float("nan"))

@@ -39,11 +39,11 @@ def shared_prefix(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or codes, any strides but the last.
         rows: Sequences.
         prefix: Groups of sequences and their shared pages; a member has one row.
         score: Scaling, bound and window.
-        scales: `[pages, 2, K, P]` of int8 pages, or None.
+        scales: `[pages, 2, K, P]` of codes, or None.
         most_rows: Rows that `partials` holds of each sequence.
         programs: Programs that the device has room for.
         partials: Filled for members, behind the shares of their own tokens.

@@ -12,6 +12,8 @@ import triton.language as tl
 from torch import Tensor
 from triton.runtime.interpreter import InterpretedFunction
 
+from agentrt_kernels.triton.e4m3 import e4m3_values
+
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
@@ -65,6 +67,9 @@ def sweep(query, own, history, kv_head, entry, begin, whole, end, score, shape: 
                 key_scale = tl.load(scale_place, mask=there, other=0.0).to(tl.float32)
                 scale_place += history.scale_part_stride
                 value_scale = tl.load(scale_place, mask=there, other=0.0).to(tl.float32)
+            if shape.E4M3:
+                keys = e4m3_values(keys, query.dtype, shape.NATIVE)
+                values = e4m3_values(values, query.dtype, shape.NATIVE)
             scores, factor = scored(query, keys.to(query.dtype), key_scale, score)  # [M, N]
             if MASKED:
                 seen = (place[None, :] <= own[:, None]) & there[None, :]

@@ -27,7 +27,7 @@ class SweepPoint:
         shared_tokens: Length of the prefix that all prompts share.
         dtype: Dtype of the computation.
         weights: Weights of our engine: "checkpoint", "int8" or "int4".
-        kv_cache_dtype: KV of our engine: "auto" or "int8".
+        kv_cache_dtype: KV of our engine: "auto", "int8" or "fp8".
     """
 
     batch: int

@@ -296,8 +296,8 @@ static void turn_keys(Walk &walk, int64_t head, int groups) {
           turn_words<S>(rows, head + 2 * word, row);
           UNROLL
           for (int i = 0; i < LANES; i++) {
-            store_bits(keys + (size_t)(word + 2 * i) * TILE, first_pair(row[i]));
-            store_bits(keys + (size_t)(word + 2 * i + 1) * TILE, last_pair(row[i]));
+            store_bits(keys + (size_t)(word + 2 * i) * TILE, first_pair<S>(row[i]));
+            store_bits(keys + (size_t)(word + 2 * i + 1) * TILE, last_pair<S>(row[i]));
           }
         }
       for (; word + LANES <= words; word += LANES) {
@@ -345,11 +345,12 @@ INLINE void pair_values(const bf16 *one, const bf16 *two, int dim, uint32_t *to)
     store_bits(to + at, load_words(one + at) | (load_words(two + at) << 16));
   for (; at < dim; at++) to[at] = one[at].bits | ((uint32_t)two[at].bits << 16);
 }
-INLINE void pair_values(const int8_t *one, const int8_t *two, int dim, uint32_t *to) {
+template <class C>
+INLINE void pair_values(const C *one, const C *two, int dim, uint32_t *to) {
   int at = 0;
-  for (; at + LANES <= dim; at += LANES) store_bits(to + at, paired(load(one + at), load(two + at)));
+  for (; at + LANES <= dim; at += LANES) store_bits(to + at, row_pairs(one + at, two + at));
   for (; at < dim; at++) {
-    int8_t both[2] = {one[at], two[at]};
+    C both[2] = {one[at], two[at]};
     to[at] = pair_at(both);
   }
 }
@@ -717,10 +718,11 @@ static void apply_attention(Worker &me, const AttendCall &call) {
   static thread_local Walk walk;
   walk.fit(call.pages->head_dim);
   int kv_heads = call.pages->kv_heads;
-  if (call.pages->scales != nullptr)
-    attend_items<T, int8_t>(me, call, walk);
-  else
-    attend_items<T, T>(me, call, walk);
+  switch (call.pages->coding) {
+    case KvCoding::NONE: attend_items<T, T>(me, call, walk); break;
+    case KvCoding::STEPS: attend_items<T, int8_t>(me, call, walk); break;
+    case KvCoding::E4M3: attend_items<T, e4m3>(me, call, walk); break;
+  }
   if (call.plan->joins)
     me.share((int)call.plan->blocks.size() * kv_heads, [&](int piece) {
       const Block &block = call.plan->blocks[piece / kv_heads];

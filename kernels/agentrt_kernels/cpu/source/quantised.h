@@ -8,6 +8,7 @@
 // are no steps stand for a value themselves, without a middle and a zero.
 #pragma once
 #include "code_panel.h"
+#include "e4m3.h"
 #include "lora.h"
 #include "word_products.h"
 
@@ -97,9 +98,7 @@ struct StepSums {
 template <Coding CODING, int BITS>
 INLINE f32 code_values(u32 words, int input, f32 table) {
   if (CODING == Coding::E4M3) {
-    i32 top = (i32)(words << (24 - input % 4 * 8));
-    u32 bits = (u32)(top >> 4) & 0x87f00000u;  // the sign, and the exponent with its own bias
-    return (f32)bits * all(1.329227995784916e36f);  // 2^120 moves the exponent
+    return e4m3_values(words << (24 - input % 4 * 8));
   }
   u32 code = words >> (input % 4 * 8 + (BITS == 4 ? input / 4 * 4 : 0));
   if (CODING == Coding::TABLE) return looked_up(table, code);

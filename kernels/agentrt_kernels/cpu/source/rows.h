@@ -99,12 +99,13 @@ static void rotate_head(const T *head, const W *norm, Norm how, const float *ang
   }
 }
 
-// Where one layer's keys and values lie; strides count values. With scales they are codes, and the
-// scales of one head's tokens in a page lie next to each other.
+// Where one layer's keys and values lie; strides count values. Codes have scales, those of one head's
+// tokens in a page next to each other.
 struct Pages {
   void *memory;
   int64_t page_stride, value_offset, token_stride, head_stride;
   int32_t page_tokens, kv_heads, head_dim;
+  KvCoding coding;
   bf16 *scales;  // or null
   int64_t scale_page_stride, scale_value_offset, scale_head_stride;
 };
@@ -124,6 +125,28 @@ struct Rope {
   int64_t query_stride, query_head_stride;
 };
 
+// Keys of one token rotated, and its values, as codes of type `C`.
+template <class C, class T, class W, class NormOf>
+static void store_codes(const Rope &how, const Pages &pages, const T *qkv, const float *angles,
+                        NormOf norm_of, int64_t page, int64_t offset) {
+  static thread_local std::vector<float> wide;
+  int dim = pages.head_dim;
+  if (wide.size() < (size_t)dim) wide.resize(dim);
+  C *codes = (C *)pages.memory + page * pages.page_stride + offset * pages.token_stride;
+  bf16 *scales = pages.scales + page * pages.scale_page_stride + offset;
+  for (int head = 0; head < pages.kv_heads; head++) {
+    const T *key = qkv + (how.heads + head) * how.qkv_head_stride;
+    const T *value = key + pages.kv_heads * how.qkv_head_stride;
+    C *to = codes + head * pages.head_stride;
+    bf16 *scale = scales + head * pages.scale_head_stride;
+    rotate_head(key, norm_of(how.key_norm, head), Norm{how.epsilon, how.centered != 0}, angles, dim,
+                wide.data());
+    encode_head(wide.data(), dim, to, scale);
+    for (int d = 0; d < dim; d += LANES) put(wide.data() + d, take(value + d, dim - d), dim - d);
+    encode_head(wide.data(), dim, to + pages.value_offset, scale + pages.scale_value_offset);
+  }
+}
+
 template <class T, class W>
 static void rope_row(const Rope &how, const Pages &pages, int row) {
   const T *qkv = (const T *)how.qkv + row * how.qkv_stride;
@@ -140,21 +163,12 @@ static void rope_row(const Rope &how, const Pages &pages, int row) {
   int64_t slot = how.slots[row];
   if (slot < 0) return;
   int64_t page = slot / pages.page_tokens, offset = slot % pages.page_tokens;
-  if (pages.scales != nullptr) {
-    static thread_local std::vector<float> wide;
-    if (wide.size() < (size_t)dim) wide.resize(dim);
-    int8_t *codes = (int8_t *)pages.memory + page * pages.page_stride + offset * pages.token_stride;
-    bf16 *scales = pages.scales + page * pages.scale_page_stride + offset;
-    for (int head = 0; head < pages.kv_heads; head++) {
-      const T *key = qkv + (how.heads + head) * how.qkv_head_stride;
-      const T *value = key + pages.kv_heads * how.qkv_head_stride;
-      int8_t *to = codes + head * pages.head_stride;
-      bf16 *scale = scales + head * pages.scale_head_stride;
-      rotate_head(key, norm_of(how.key_norm, head), norm, angles, dim, wide.data());
-      encode_head(wide.data(), dim, to, scale);
-      for (int d = 0; d < dim; d += LANES) put(wide.data() + d, take(value + d, dim - d), dim - d);
-      encode_head(wide.data(), dim, to + pages.value_offset, scale + pages.scale_value_offset);
-    }
+  if (pages.coding == KvCoding::STEPS) {
+    store_codes<int8_t, T, W>(how, pages, qkv, angles, norm_of, page, offset);
+    return;
+  }
+  if (pages.coding == KvCoding::E4M3) {
+    store_codes<e4m3, T, W>(how, pages, qkv, angles, norm_of, page, offset);
     return;
   }
   T *keys = (T *)pages.memory + page * pages.page_stride + offset * pages.token_stride;

@@ -245,7 +245,7 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   int64_t width = (call.heads + 2 * pages.kv_heads) * dim;
   char *memory = (char *)pages.memory;
   bf16 *scales = pages.scales;
-  size_t stored = scales != nullptr ? sizeof(int8_t) : sizeof(T);
+  size_t stored = pages.coding == KvCoding::NONE ? sizeof(T) : 1;
   T *qkv = (T *)room.qkv, *query = (T *)room.query, *values = (T *)room.mixed;
   T *inner = (T *)room.inner;
   me.share(tokens, [&](int row) {
