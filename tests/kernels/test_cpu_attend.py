@@ -79,6 +79,9 @@ def compare(kernels, query, pages, rows, score, *, codes=None):
     Reference().attend(query, pages, rows, score, expected, scales)
     kernels.attend(query, pages, rows, score, found, scales)
     torch.testing.assert_close(found, expected, atol=LOOSE[query.dtype], rtol=LOOSE[query.dtype])
+    if codes is not None:
+        apart = (found.float() - expected.float()).norm() / expected.float().norm().clamp(min=1e-9)
+        assert apart < 1e-2
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

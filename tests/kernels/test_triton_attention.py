@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from agentrt_kernels.check.batch import Attention, batch_of
 from agentrt_kernels.check.difference import attend
+from agentrt_kernels.kv_codes import CODE_DTYPES
+from agentrt_kernels.reference import Reference
 
 CPU = torch.device("cpu")
 E4M3 = torch.float8_e4m3fn
@@ -63,6 +65,17 @@ rows_and_before = st.lists(
 )
 def test_attention_is_the_references(interpreted, case: Attention) -> None:
     assert attend(interpreted, case, CPU) <= 1
+
+
+@pytest.mark.parametrize("codes", CODE_DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_codes_are_attended_as_if_they_were_decoded_first(interpreted, dtype, codes) -> None:
+    made = batch_of(Attention((70, 9), (1, 20), 4, 2, 64, dtype=dtype, codes=codes), CPU)
+    expected = torch.empty_like(made.out)
+    for one, out in ((Reference(), expected), (interpreted, made.out)):
+        one.attend(made.query, made.layer_pages, made.rows, made.score, out, made.scales)
+    wide = expected.float()
+    assert (made.out.float() - wide).norm() < 1e-2 * wide.norm()
 
 
 GROUPS = (((0, 2), 48), ((5, 4, 1), 52))
