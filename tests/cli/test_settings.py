@@ -51,12 +51,15 @@ def test_speculative_decoding_is_the_engines(text: str, value: object) -> None:
     assert engine.speculate_tokens == value
 
 
-def test_the_kv_cache_is_the_embedded_engines(capsys: pytest.CaptureFixture[str]) -> None:
-    engine = RunSettings("job.py", kv_cache_dtype="int8").engine_choice
+@pytest.mark.parametrize("kept", ["int8", "fp8"])
+def test_the_kv_cache_is_the_embedded_engines(
+    kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = RunSettings("job.py", kv_cache_dtype=kept).engine_choice
     assert isinstance(engine, EngineConfig)
-    assert engine.kv_cache_dtype == "int8"
+    assert engine.kv_cache_dtype == kept
     with pytest.raises(UsageError, match="--kv-cache-dtype is for the embedded engine"):
-        RunSettings("job.py", kv_cache_dtype="int8", engine="http://gpu:1")
+        RunSettings("job.py", kv_cache_dtype=kept, engine="http://gpu:1")
     assert answer(["serve", "--kv-cache-dtype=int5"]) == 2
     assert "--kv-cache-dtype 'int5' is unknown" in capsys.readouterr().err
 

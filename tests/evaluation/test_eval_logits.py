@@ -54,13 +54,14 @@ def test_formats_and_kernels_of_one_checkpoint_are_told_apart(
         ("int8", 'weights = "int8"'),
         ("int4", 'weights = "int4"'),
         ("kv", 'kv_cache_dtype = "int8"'),
+        ("kv_floats", 'kv_cache_dtype = "fp8"'),
     ):
         (tmp_path / f"{name}.toml").write_text(f"{setting}\n")
-    files = "embedded,reference.toml,int8.toml,int4.toml,kv.toml"
+    files = "embedded,reference.toml,int8.toml,int4.toml,kv.toml,kv_floats.toml"
     argv = ("--logits", str(TEXT), *FEW, "--configs", files, "--json", "told.json")
     code, out, _ = evaluate(*argv)
     told = json.loads(Path("told.json").read_text())["configs"]
-    reference, int8, int4, kv = (one["against_first"] for one in told[1:])
+    reference, int8, int4, kv, kv_floats = (one["against_first"] for one in told[1:])
     assert code == 0, out
     assert 0 < reference["kl_mean"]["value"] < 1e-6
     assert reference["layers"]["model.layers.5"]["value"] < 1e-4
@@ -68,6 +69,7 @@ def test_formats_and_kernels_of_one_checkpoint_are_told_apart(
     assert int8["kl_mean"]["high"] < int4["kl_mean"]["low"]
     assert int8["top1"]["value"] > int4["top1"]["value"]
     assert reference["kl_mean"]["value"] < kv["kl_mean"]["low"]
+    assert kv["kl_mean"]["high"] < kv_floats["kl_mean"]["low"]
     assert kv["layers"]["model.layers.0"]["low"] > 0
 
 
