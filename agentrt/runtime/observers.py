@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, Observer
 from agentrt.runtime.run_content import RunContent
@@ -18,6 +17,7 @@ from agentrt.runtime.run_content import RunContent
 if TYPE_CHECKING:
     from agentrt.protocol.node_content import NodeContent
     from agentrt.runtime.run_watch import RunWatch
+    from agentrt.telemetry.shared_records import SharedRecords
 
 _log = logging.getLogger("agentrt")
 
@@ -32,19 +32,16 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers: list[Observer] = []
-        self._recorder = RunRecorder(lambda record: None, self._share)
+        self._records: SharedRecords | None = None
         self.dropped: list[tuple[Observer, Exception]] = []
         self.watches: dict[RunId, RunWatch] = {}
         for observer in observers:
-            self.add(observer)
+            self._add(observer)
 
     def add(self, observer: Observer) -> None:
         """Hand events to one more observer, unless it is here already."""
-        if observer in self._observers:
-            return
-        self._observers.append(observer)
-        if hasattr(observer, "on_record") and self._recorder not in self._observers:
-            self._observers.insert(0, self._recorder)  # before those that read its records
+        if observer not in self._observers:
+            self._add(observer)
 
     def content_of_run(self, *, in_events: bool) -> RunContent | None:
         """Prompts and outputs of a run that begins now, as far as observers want them; or None.
@@ -88,19 +85,20 @@ class Observers:
             except Exception as error:
                 self._drop(observer, error)
 
-    def _share(self, record: RunRecord) -> None:
-        """Give the record of a run that begins to every observer that takes it."""
-        for observer in tuple(self._observers):
-            take = getattr(observer, "on_record", None)
-            if take is None or observer is self._recorder:
-                continue
-            try:
-                take(record)
-            except Exception as error:
-                self._drop(observer, error)
+    def _add(self, observer: Observer) -> None:
+        self._observers.append(observer)
+        if hasattr(observer, "on_record"):
+            if self._records is None:
+                from agentrt.telemetry.shared_records import SharedRecords
+
+                self._records = SharedRecords(self._drop)
+                self._observers.insert(0, self._records)  # before those that read its records
+            self._records.takers.append(observer)
 
     def _drop(self, observer: Observer, error: Exception) -> None:
         self._observers.remove(observer)
+        if self._records is not None and observer in self._records.takers:
+            self._records.takers.remove(observer)
         self.dropped.append((observer, error))
         _log.error(
             "observer %s raised %r and is dropped; the run goes on",

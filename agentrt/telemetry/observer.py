@@ -8,17 +8,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.content_config import ContentChoice
 from agentrt.base.ids import RunId, trace_id_of
 from agentrt.protocol.events import Event
 from agentrt.telemetry.jaeger_file import JaegerFile
-from agentrt.telemetry.run_trace import RunTrace, run_trace_of
 from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of, with_content
 from agentrt.telemetry.span import Trace
-from agentrt.telemetry.steps import step_trace
+
+if TYPE_CHECKING:
+    from agentrt.telemetry.run_trace import RunTrace
 
 T = TypeVar("T")
 
@@ -147,6 +148,8 @@ class SpanObserver:
 
     def _enqueue(self, record: RunRecord) -> None:
         """Queue a finished run for the thread."""
+        from agentrt.telemetry.run_trace import run_trace_of  # once a run has ended
+
         _remember(self._trace_ids, record.run_id, record.trace_id)
         self._put(run_trace_of(record, self._settings.capture))
 
@@ -171,7 +174,7 @@ class SpanObserver:
             try:
                 self._export(found)
             except Exception as error:
-                what = f"run {found.record.run_id}" if isinstance(found, RunTrace) else found.name
+                what = found.name if isinstance(found, Trace) else f"run {found.record.run_id}"
                 self._warn_once(f"the trace of {what} is lost: {error}")
             with self._lock:
                 self._waiting_nodes -= _size(found)
@@ -186,6 +189,8 @@ class SpanObserver:
         record, started = job.record, job.record.started
         if started is not None and started.trace_id and self._settings.endpoint:
             return  # the tracer provider of the process has its spans
+        from agentrt.telemetry.steps import step_trace  # once a run has ended
+
         run = job.whole()
         steps = step_trace(record, run, self._settings.steps_every)
         path = self._exporter.export([run, steps] if steps else [run])
@@ -209,7 +214,7 @@ class SpanObserver:
 
 def _size(job: RunTrace | Trace) -> int:
     """Nodes or spans of a job, at least 1."""
-    return max(1, len(job.record.nodes) if isinstance(job, RunTrace) else len(job.spans))
+    return max(1, len(job.spans) if isinstance(job, Trace) else len(job.record.nodes))
 
 
 def _remember(known: dict[RunId, T], run_id: RunId, value: T) -> None:
