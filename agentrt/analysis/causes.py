@@ -36,6 +36,10 @@ class Input:
     item: int | None = None
 
 
+def _late(given: Input) -> tuple[float, bool]:
+    return given.at_s, given.how != "declared"
+
+
 class Causes:
     """Inputs of the nodes of one record, looked up once.
 
@@ -50,52 +54,44 @@ class Causes:
     def __init__(self, record: RunRecord) -> None:
         self.record = record
         self._arrived: dict[NodeId, list[NodeRecord]] = {}
-        self._ready: dict[NodeId, float] = {}
+        self._inputs: dict[NodeId, tuple[Input, ...]] = {}
+        self._last: dict[NodeId, Input | None] = {}
+        self._declared: dict[NodeId, Input | None] = {}
         self.staged: dict[NodeId, tuple[Stage, ...]] = dict(record.staged)
 
-    def inputs(self, node: NodeRecord) -> list[Input]:
+    def inputs(self, node: NodeRecord) -> tuple[Input, ...]:
         """All inputs that had arrived when the node ended, the declaration first."""
-        found: list[Input] = []
-        declared = node.declared
-        parent = node.parent
-        if parent is not None:
-            found.append(Input("declared", parent, declared.at_s))
-        plan = self.record.nodes.get(declared.plan) if declared.plan else None
-        closed = plan.items.get(declared.plan_item) if plan else None
-        if plan is not None and closed is not None and closed.seq < node.seq:
-            found.append(Input("item", plan, closed.at_s, declared.plan_item))
-        until = self._began_seq(node)
-        for dep_id in declared.deps:
-            dep = self.record.nodes.get(dep_id)
-            if dep is None or (dep is plan and closed is not None) or dep is node:
-                continue
-            if dep.finished is not None and dep.finished_seq < until:
-                found.append(Input("value", dep, dep.finished.at_s))
-        return found
+        known = self._inputs.get(node.node_id)
+        if known is None:
+            known = self._inputs[node.node_id] = tuple(self._inputs_of(node))
+        return known
 
     def last(self, node: NodeRecord) -> Input | None:
         """The input that arrived last; None for the root. Of equals, a value before code."""
-        inputs = self.inputs(node)
-        if len(inputs) == 1:
-            return inputs[0]
-        return max(inputs, key=lambda given: (given.at_s, given.how != "declared"), default=None)
+        node_id = node.node_id
+        if node_id not in self._last:
+            inputs = self.inputs(node)
+            self._last[node_id] = (
+                inputs[0] if len(inputs) == 1 else max(inputs, key=_late, default=None)
+            )
+        return self._last[node_id]
 
     def ready_at_s(self, node: NodeRecord) -> float:
         """From when on the node could run."""
-        known = self._ready.get(node.node_id)
-        if known is None:
-            last = self.last(node)
-            known = last.at_s if last else node.declared.at_s
-            self._ready[node.node_id] = known
-        return known
+        last = self.last(node)
+        return last.at_s if last is not None else node.declared.at_s
 
     def before_declaration(self, node: NodeRecord) -> Input | None:
         """Last input of the declaring code; None if it came straight from its start."""
-        declared = node.declared
-        parent = node.parent
+        node_id, parent = node.node_id, node.parent
         if parent is None:
             return None
-        return self._waited(parent, declared.after, declared.after_item, node.seq, declared.at_s)
+        if node_id not in self._declared:
+            declared = node.declared
+            self._declared[node_id] = self._waited(
+                parent, declared.after, declared.after_item, node.seq, declared.at_s
+            )
+        return self._declared[node_id]
 
     def before_end(self, program: NodeRecord) -> Input | None:
         """Last input of a program's code, or of the end of its scope."""
@@ -121,6 +117,25 @@ class Causes:
             return None
         after, item = finished.after, finished.after_item
         return self._waited(parent, after, item, node.finished_seq, finished.stopped_at_s)
+
+    def _inputs_of(self, node: NodeRecord) -> list[Input]:
+        found: list[Input] = []
+        declared = node.declared
+        parent = node.parent
+        if parent is not None:
+            found.append(Input("declared", parent, declared.at_s))
+        plan = self.record.nodes.get(declared.plan) if declared.plan else None
+        closed = plan.items.get(declared.plan_item) if plan else None
+        if plan is not None and closed is not None and closed.seq < node.seq:
+            found.append(Input("item", plan, closed.at_s, declared.plan_item))
+        until = self._began_seq(node)
+        for dep_id in declared.deps:
+            dep = self.record.nodes.get(dep_id)
+            if dep is None or (dep is plan and closed is not None) or dep is node:
+                continue
+            if dep.finished is not None and dep.finished_seq < until:
+                found.append(Input("value", dep, dep.finished.at_s))
+        return found
 
     def _waited(
         self,
