@@ -23,11 +23,13 @@ from agentrt.base.ids import NodeId
 from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import NodeKind, RunStarted
 from agentrt.telemetry import names
+from agentrt.telemetry.content import Capture
 from agentrt.telemetry.node_attributes import operation_of, span_kind, span_title
-from agentrt.telemetry.node_spans import linked_nodes
+from agentrt.telemetry.node_spans import NodeDescriptions, linked_nodes
 from agentrt.telemetry.otel_context import context_below, trace_context
 from agentrt.telemetry.run_clock import RunClock
 from agentrt.telemetry.span import Attributes
+from agentrt.telemetry.span import Span as PlainSpan
 
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 _log = logging.getLogger("agentrt.telemetry")
@@ -46,17 +48,26 @@ class LiveRun:
         tracer: Makes the spans.
         started: Start of the run, whose clock is that of the spans.
         parent: Context of the run's root.
+        capture: Destination of message content, if any.
 
     Attributes:
         record: Events of the run so far.
         fills_record: Whether live spans fill it; else an observer of the runtime does.
+        descriptions: What is known of nodes.
         root: Span of the run.
         start_us: First instant of the span of each such node.
     """
 
-    def __init__(self, tracer: Tracer, started: RunStarted, parent: Context | None) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        started: RunStarted,
+        parent: Context | None,
+        capture: Capture = "NO_CONTENT",
+    ) -> None:
         self.tracer = tracer
         self.clock = RunClock(started)
+        self.descriptions = NodeDescriptions(self.clock, capture)
         self.record = RunRecord(started.run_id)
         self.fills_record = True
         self.start_us: dict[NodeId, int] = {}
@@ -129,18 +140,18 @@ class LiveRun:
         known = self.start_us.get(node.node_id)
         return self.clock.us(_began_at_s(node)) if known is None else known
 
-    def take(self, node: NodeRecord, attributes: Attributes) -> tuple[Span, bool]:
+    def take(self, node: NodeRecord, plain: PlainSpan) -> tuple[Span, bool]:
         """The span of a node that has ended; the caller ends it. Any thread may call this.
 
         Args:
             node: The node.
-            attributes: All that is known of it.
+            plain: The span with all that is known of the node.
 
         Returns:
-            The span, and whether it has begun with these attributes and the links of the node.
+            The span, and whether it has begun with its attributes and the links of the node.
         """
         links = self.links_of(node) if node.node_id in self._ended else []
-        begins = self._begin_ended(node, attributes, links)
+        begins = self._begin_ended(node, plain, links)
         return self._open.pop(node.node_id), begins
 
     def leave_out(self, node: NodeRecord) -> None:
@@ -150,8 +161,12 @@ class LiveRun:
 
     def links_of(self, node: NodeRecord) -> list[Link]:
         """Links to the nodes that a node has needed, as far as they have spans."""
-        found = [(self._contexts.get(to), how) for to, how in linked_nodes(node)]
-        return [Link(context, {names.LINK: how}) for context, how in found if context is not None]
+        links: list[Link] = []
+        for node_id, how in linked_nodes(node):
+            context = self._contexts.get(node_id)
+            if context is not None:
+                links.append(Link(context, {names.LINK: how}))
+        return links
 
     def context_below(self, node_id: NodeId) -> Context:
         """A context in which new spans are children of a node's."""
@@ -171,25 +186,27 @@ class LiveRun:
             _log.warning("telemetry: the tracer provider makes no span: %r", error)
 
     def _begin_ended(
-        self,
-        node: NodeRecord,
-        attributes: Attributes | None = None,
-        links: Sequence[Link] = (),
+        self, node: NodeRecord, plain: PlainSpan | None = None, links: Sequence[Link] = ()
     ) -> bool:
-        """Begin the span of a node that has ended, unless it has begun; returns whether it does."""
+        """Begin the span of a node that has ended, unless it has begun; returns whether it does.
+
+        Args:
+            node: The node.
+            plain: The span with all that is known of the node; None begins it with its ids.
+            links: Links of the node.
+        """
+        node_id = node.node_id
         with self._lock:
-            if self._ended.pop(node.node_id, None) is None:
+            if self._ended.pop(node_id, None) is None:
                 return False
-            self._begin(
-                node.node_id,
-                node.kind,
-                node.name,
-                _began_at_s(node),
-                node.declared.parent,
-                _KINDS[span_kind(node)],
-                attributes,
-                links,
-            )
+            kind = _KINDS[span_kind(node)]
+            if plain is None:
+                at_s, parent = _began_at_s(node), node.declared.parent
+                self._begin(node_id, node.kind, node.name, at_s, parent, kind)
+            else:
+                context = self._context_for(node_id, node.declared.parent)
+                at_us, given = plain.start_us, plain.attributes
+                self._start(node_id, plain.name, context, kind, given, at_us, links)
             return True
 
     def _begin(
@@ -200,34 +217,46 @@ class LiveRun:
         at_s: float,
         parent: NodeId | None = None,
         kind_of_span: SpanKind = SpanKind.INTERNAL,
-        attributes: Attributes | None = None,
+    ) -> Span:
+        """Begin the span of a node of which only ids are known."""
+        if "/" not in node_id:  # the program itself
+            return self._note(node_id, self.root)
+        given: Attributes = {names.OPERATION: operation_of(kind)} if kind != "ask" else {}
+        given |= {names.NODE_ID: node_id, names.NODE_NAME: name}
+        start_us = self.start_us[node_id] = self.clock.us(at_s)
+        context = self._context_for(node_id, parent)
+        return self._start(node_id, span_title(kind, name), context, kind_of_span, given, start_us)
+
+    def _context_for(self, node_id: NodeId, parent: NodeId | None) -> Context | None:
+        """Context of a new span: that of its declaration, or else that of its parent's span."""
+        context = self._declared.pop(node_id, (None, 0.0))[0]
+        if context is None and parent is not None:
+            return self.context_below(parent)
+        return context
+
+    def _start(
+        self,
+        node_id: NodeId,
+        title: str,
+        context: Context | None,
+        kind: SpanKind,
+        attributes: Attributes,
+        start_us: int,
         links: Sequence[Link] = (),
     ) -> Span:
-        if "/" not in node_id:  # the program itself
-            span = self.root
-        else:
-            context = self._declared.pop(node_id, (None, 0.0))[0]
-            if context is None and parent is not None:
-                context = self.context_below(parent)
-            if attributes is None:
-                attributes = {names.OPERATION: operation_of(kind)} if kind != "ask" else {}
-                attributes |= {names.NODE_ID: node_id, names.NODE_NAME: name}
-            start_us = self.start_us[node_id] = self.clock.us(at_s)
-            try:
-                span = self.tracer.start_span(
-                    span_title(kind, name),
-                    context,
-                    kind_of_span,
-                    attributes,
-                    links,
-                    start_time=start_us * 1000,
-                )
-            except Exception as error:  # of a processor of the user
-                self._note_failure(error)
-                span = NonRecordingSpan(get_current_span(context).get_span_context())
-        context_of_span = self._contexts[node_id] = span.get_span_context()
+        try:
+            span = self.tracer.start_span(
+                title, context, kind, attributes, links, start_time=start_us * 1000
+            )
+        except Exception as error:  # of a processor of the user
+            self._note_failure(error)
+            span = NonRecordingSpan(get_current_span(context).get_span_context())
+        return self._note(node_id, span)
+
+    def _note(self, node_id: NodeId, span: Span) -> Span:
+        context = self._contexts[node_id] = span.get_span_context()
         self._open[node_id] = span
-        self._span_ids[node_id] = f"{context_of_span.span_id:016x}"
+        self._span_ids[node_id] = f"{context.span_id:016x}"
         return span
 
 

@@ -27,7 +27,6 @@ from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.content import capture_by, capture_of
 from agentrt.telemetry.live_run import LiveRun
 from agentrt.telemetry.node_attributes import node_attributes, span_name
-from agentrt.telemetry.node_spans import NodeDescriptions
 from agentrt.telemetry.otel_context import active_tracer, context_below, span_context
 from agentrt.telemetry.run_trace import RunTrace, run_trace_of
 from agentrt.telemetry.settings import steps_every_of
@@ -110,7 +109,7 @@ class LiveSpans:
             return None
         parent = None if caller is None else context_below(span_context(caller, is_remote=True))
         try:
-            run = LiveRun(tracer, started, parent)
+            run = LiveRun(tracer, started, parent, self._capture)
         except Exception as error:  # of a processor of the user
             self._warn(f"telemetry: the tracer provider makes no span: {error!r}")
             return None
@@ -207,8 +206,8 @@ class LiveSpans:
         end_us = run.clock.us(finished.at_s)
         start_us = min(run.begin_us(node), end_us)
         plain = Span(span_name(node), "", None, start_us, end_us, attributes=node_attributes(node))
-        NodeDescriptions(run.clock, self._capture).describe(plain, node)
-        live, is_told = run.take(node, plain.attributes)
+        run.descriptions.describe(plain, node)
+        live, is_told = run.take(node, plain)
         if not is_told:
             live.set_attributes(plain.attributes)
             for link in run.links_of(node):
