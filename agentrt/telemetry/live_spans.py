@@ -40,6 +40,10 @@ BATCH_S = 0.05
 computes the next one, costs as much as its span."""
 BATCH_NODES = 64
 """So many do not wait. When a run ends, its loop begins those spans that have yet to begin."""
+TURN_NODES = 16
+"""Nodes of one turn, 1 to 2 ms: the loop may wait for it to end."""
+PAUSE_S = 0.001
+"""Pause between two turns, unless many nodes wait."""
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -56,6 +60,7 @@ class LiveSpans:
         keep: Choice of what is kept of prompts and answers; None leaves it to the environment.
         queue_nodes: Ended nodes that wait for their export, at most.
         batch_s: Longest time for which ended nodes wait for others, so that they share a wake-up.
+        pause_s: Pause between two turns of the thread.
         warn: Reports that spans were dropped; None logs it.
 
     Raises:
@@ -73,6 +78,7 @@ class LiveSpans:
         keep: ContentChoice | None = None,
         queue_nodes: int = QUEUE_NODES,
         batch_s: float = BATCH_S,
+        pause_s: float = PAUSE_S,
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self._capture = capture_by(capture_of(environment), keep)
@@ -80,7 +86,7 @@ class LiveSpans:
         self._provider = provider
         self._runs: dict[RunId, LiveRun] = {}
         self._queue: deque[Callable[[], object]] = deque()
-        self._max_queue, self._batch_s = queue_nodes, batch_s
+        self._max_queue, self._batch_s, self._pause_s = queue_nodes, batch_s, pause_s
         self._has_work, self._hurries = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._warn = warn or _log.warning
@@ -188,13 +194,20 @@ class LiveSpans:
         return False
 
     def _work(self) -> None:
-        """Do what is queued, a batch at a time: to wake for each node would cost what it takes."""
+        """Do what is queued, a batch at a time: to wake for each node would cost what it takes.
+
+        A batch is done in short turns, so that the loop does not wait for all of it.
+        """
         while not self._is_closed:
             self._has_work.wait()
-            self._hurries.wait(self._batch_s)
+            in_haste = self._hurries.wait(self._batch_s)
             self._has_work.clear()
             self._hurries.clear()
+            done = 0
             while self._queue:
+                if done and done % TURN_NODES == 0 and not in_haste:
+                    in_haste = self._hurries.wait(self._pause_s)
+                done += 1
                 try:
                     self._queue.popleft()()
                 except Exception as error:

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 
 from agentrt.protocol.events import NodeFinished
 from agentrt.telemetry.live_run import LiveRun
-from agentrt.telemetry.live_spans import BATCH_NODES, LiveSpans
+from agentrt.telemetry.live_spans import BATCH_NODES, TURN_NODES, LiveSpans
 from tests.oracles.random_runs import play
 from tests.telemetry.conftest import FINANCE
 
@@ -112,4 +112,28 @@ def test_many_ended_nodes_do_not_wait_for_others(finance: list[Any]) -> None:
         live.on_events(events)
     assert watching.is_ending.wait(60.0)
     watching.go.set()
+    live.close()
+
+
+def test_a_batch_is_ended_in_short_turns_unless_somebody_waits_for_it() -> None:
+    """The loop cannot go on while the thread computes."""
+    turn, ended = threading.Event(), list[str]()
+
+    class Noting(SpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            ended.append(span.name)
+            if len(ended) >= TURN_NODES:
+                turn.set()
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Noting())
+    live = LiveSpans({}, provider, pause_s=3600.0)
+    for number in range(BATCH_NODES // 4 - 1):  # four nodes each; more would not wait
+        events = play(FINANCE, run_id=f"{number:016x}")[:-1]
+        live.begin_run(events[0], None)  # type: ignore[arg-type]
+        live.on_events(events)
+    assert turn.wait(60.0)
+    assert len(ended) == TURN_NODES
+    assert live.flush()
+    assert len(ended) > TURN_NODES
     live.close()
