@@ -53,7 +53,7 @@ class LiveRun:
     Attributes:
         record: Events of the run so far.
         fills_record: Whether live spans fill it; else an observer of the runtime does.
-        descriptions: What is known of nodes.
+        descriptions: Writer of attributes and events on spans of nodes.
         root: Span of the run.
         start_us: First instant of the span of each such node.
     """
