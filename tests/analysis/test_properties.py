@@ -88,6 +88,22 @@ def test_inputs_form_no_circle(rng: Random) -> None:
 
 
 @quick
+@given(randoms, st.booleans())
+def test_inputs_are_looked_up_once(rng: Random, tell_after: bool) -> None:
+    """Path, slack, positions and stages all ask for them; a second look finds equal ones."""
+    record = record_of(random_body(rng), tell_after=tell_after)
+    causes, others = Causes(record), Causes(record)
+    for node in record.nodes.values():
+        assert causes.inputs(node) is causes.inputs(node)
+        assert causes.last(node) is causes.last(node)
+        assert causes.before_declaration(node) is causes.before_declaration(node)
+        assert causes.inputs(node) == others.inputs(node)
+        assert causes.last(node) == max(
+            others.inputs(node), key=lambda one: (one.at_s, one.how != "declared"), default=None
+        )
+
+
+@quick
 @given(randoms)
 def test_nodes_on_the_path_have_no_slack(rng: Random) -> None:
     record = record_of(random_body(rng))
