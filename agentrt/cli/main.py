@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -22,14 +24,17 @@ from agentrt.cli.format_flags import Activations, ExpertMemory, KvCacheDtype, We
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
+from agentrt.cli.standard_streams import StandardOutputError, open_standard_streams
 
 
 def main() -> NoReturn:
     """Entry point: exits with 0, or with the code of the error (see `agentrt run --help`)."""
+    open_standard_streams()
     code = answer(sys.argv[1:])
+    with suppress(StandardOutputError):
+        sys.stdout.flush()  # what a command wrote before its error
     if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
         # An abandoned question still reads in its thread; the interpreter would wait for it.
-        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
@@ -47,12 +52,15 @@ def answer(argv: Sequence[str]) -> int:
             run = run_command(target, completes=not argv)
             app = application(run, called=words[0] if words else "", panels=bool(argv and target))
             code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands, as `agentrt trace`
             typer.echo(error.format_message())
             return 0
         return complain(usage_error(error), None, verbose=False)
+    except StandardOutputError as error:
+        return complain_of_output(error)
     except (Exception, KeyboardInterrupt) as error:
         verbose = bool({"-v", "--verbose"} & set(argv))
         return complain(error, program_folder, verbose=verbose)
@@ -173,6 +181,17 @@ def help_for(command: str) -> str:
     if command == "agentrt run":
         return "agentrt run FILE --help shows the flags; a program's own stand after FILE"
     return f"{command} --help shows what it takes"
+
+
+def complain_of_output(error: StandardOutputError) -> int:
+    """Say why standard output cannot be written, unless its reader has seen enough."""
+    if error.errno == errno.EPIPE:
+        return 1
+    told = UsageError(
+        f"the result cannot be written to standard output: {error.strerror}",
+        hint="look at where the output goes",
+    )
+    return complain(told, None, verbose=False)
 
 
 def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int:
