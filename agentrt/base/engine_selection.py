@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import cast, get_args
 
@@ -79,7 +80,8 @@ class EngineSelection:
         engine: URL of a server, name of an engine of `agentrt.toml`, several of them with commas
             between them, or `embedded`; "" is the `default` role of that file, or else the embedded
             engine.
-        model: Checkpoint directory for the embedded engine, name for a server; "" is the default.
+        model: Checkpoint directory for the embedded engine or `embedded`, name for a server; "" is
+            the default.
         api_key: `env:NAME`, the variable that holds the server's key, or None.
         device: Device of the embedded engine.
 
@@ -145,7 +147,7 @@ class EngineSelection:
         known = dict(file.embedded_formats)
         own = known.pop("model_path", default_model)
         return EngineConfig(
-            Path(self.model) if self.model else own,
+            named_model(self.model, default_model) if self.model else own,
             device=self.device,
             prices=file.embedded_prices,
             **known,
@@ -156,6 +158,32 @@ class EngineSelection:
         if self.model:
             config = replace(config, model=self.model)
         return config if self.api_key is None else replace(config, key=self.api_key)
+
+
+def named_model(model: str, shipped: Path) -> Path:
+    """The checkpoint directory or the GGUF file that a text names.
+
+    Args:
+        model: A path, or `embedded`, which is the model that ships unless there is such a path.
+        shipped: Directory of the model that ships.
+
+    Raises:
+        UsageError: There is no such path, and the text is nearly `embedded`.
+
+    Example:
+        >>> named_model("models/qwen", Path("shipped"))
+        PosixPath('models/qwen')
+        >>> named_model("embedded", Path("shipped"))
+        PosixPath('shipped')
+    """
+    path = Path(model).expanduser()
+    if path.exists():
+        return path
+    if model == EMBEDDED:
+        return shipped
+    if get_close_matches(model, [EMBEDDED], cutoff=0.8):
+        raise UsageError(f"there is no model {model!r}", hint=f"did you mean {EMBEDDED}?")
+    return path
 
 
 def named_engine(engine: str, file: EngineFile) -> RemoteEngineConfig:

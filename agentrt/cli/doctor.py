@@ -12,15 +12,16 @@ from typing import Any
 
 import anyio
 
-from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.engine_selection import with_drafts
-from agentrt.base.errors import AgentrtError, NotInstalled
+from agentrt.base.engines.engine_file import EngineFile, engine_file
+from agentrt.base.errors import AgentrtError, NotInstalled, UsageError
 from agentrt.base.expert_memory import with_expert_memory
 from agentrt.base.format_choice import with_formats
+from agentrt.cli.embedded_engine import embedded_engine
 from agentrt.cli.progress_display import waiting
 
 PACKAGES = (
@@ -50,8 +51,16 @@ def print_report(
     draft_model: Path | None = None,
     as_json: bool,
 ) -> int:
-    """Print the report; the exit code is that of the error at the engine's start."""
-    config = EngineConfig(Path(model) if model else embedded.path())
+    """Print the report; the exit code is that of the error at the engine's start.
+
+    The engine is that of `agentrt.toml`, where a flag goes before the file. A file that cannot be
+    read is such an error: what is installed is reported all the same.
+    """
+    try:
+        file = engine_file(os.environ)
+    except UsageError:
+        file = EngineFile()  # the start says why
+    config = embedded_engine(file, "cpu", model)
     if draft_model is not None:
         config = with_drafts(config, "auto", draft_model)
     config = with_formats(config, weights, activations, kv_cache_dtype)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from agentrt.base.engines.engine_file import EMBEDDED
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
@@ -90,6 +91,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     return app
 
 
+OF_EMBEDDED = ("--weights", "--activations", "--kv-cache-dtype")
 EXIT_CODES = (
     "0 done; 1 the program or a tool raised; 2 wrong flag, argument or file; 3 no engine or model; "
     "4 an output cannot be made to fit its type; 5 deadline or limit; 130 interrupted; "
@@ -116,7 +118,10 @@ def doctor(
     model: Annotated[
         str,
         typer.Option(
-            "--model", metavar="PATH", help="Try this model directory, or this model of --engine."
+            "--model",
+            metavar="PATH",
+            envvar="AGENTRT_MODEL",
+            help="Try this model directory, or this model of --engine.",
         ),
     ] = "",
     engine: Annotated[
@@ -144,10 +149,20 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
-    if engine:
+    if engine and engine != EMBEDDED:
         from agentrt.cli.engine_check import print_check
 
+        for flag, given in zip(OF_EMBEDDED, (weights, activations, kv_cache_dtype), strict=True):
+            if given:
+                raise UsageError(
+                    f"{flag} is for the embedded engine", hint="leave it, or leave --engine"
+                )
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
+    for flag, is_given in {"--probe": probe, "--api-key": api_key is not None}.items():
+        if is_given:
+            raise UsageError(
+                f"{flag} is for an engine with an address", hint="give --engine NAME|URL too"
+            )
     from agentrt.cli.doctor import print_report
 
     formats = (weights, activations, kv_cache_dtype, expert_memory)

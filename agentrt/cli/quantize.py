@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from agentrt.base.engine_selection import named_model
 from agentrt.base.errors import UsageError
 from agentrt.base.pace import pace_text
 
@@ -152,8 +153,7 @@ def model_path(model: str) -> Path:
     """The directory that a model's argument names."""
     from agentrt import embedded
 
-    path = Path(model).expanduser()
-    return embedded.path() if model == "embedded" and not path.exists() else path
+    return named_model(model, embedded.path())
 
 
 def progress_lines(now_s: Callable[[], float]) -> Callable[[int, int], None]:

@@ -26,6 +26,26 @@ def test_a_model_directory_is_for_the_embedded_engine() -> None:
     assert EngineSelection(URL, "qwen", "env:KEY").settings(file, default) == there
 
 
+def test_the_model_that_ships_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped, file = Path("shipped"), EngineFile(embedded_formats={"model_path": Path("mine")})
+    assert EngineSelection().settings(file, shipped) == EngineConfig(Path("mine"))
+    named = EngineSelection(model="embedded")
+    assert named.settings(file, shipped) == EngineConfig(shipped)
+    monkeypatch.chdir(tmp_path)
+    Path("embedded").mkdir()
+    assert named.settings(file, shipped) == EngineConfig(Path("embedded")), "a path goes first"
+
+
+@pytest.mark.parametrize(
+    "selection", [EngineSelection(model="embeded"), EngineSelection("embeded")]
+)
+def test_a_mistyped_name_is_compared_with_it(selection: EngineSelection) -> None:
+    with pytest.raises(UsageError) as caught:
+        selection.settings(EngineFile(), Path("shipped"))
+    assert "'embeded'" in caught.value.message
+    assert "did you mean embedded?" in caught.value.hint
+
+
 def test_what_is_given_overrides_the_environment() -> None:
     environment = EngineSelection(URL, "qwen", "env:KEY")
     assert environment.overridden(None, "other", None, None) == EngineSelection(

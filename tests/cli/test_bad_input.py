@@ -47,6 +47,25 @@ Write = Callable[..., Path]
             "a value behind --question",
         ),
         (("serve", "--speculate", "on"), "No such option", "command", "--speculate-tokens?"),
+        (
+            ("doctor", "--probe"),
+            "--probe is for an engine with",
+            "command",
+            "--engine NAME|URL too",
+        ),
+        (("doctor", "--api-key", "env:A"), "--api-key is for an", "command", "--engine NAME|URL"),
+        (
+            ("doctor", "--engine", "http://a:1", "--weights", "int8"),
+            "--weights is for the embedded engine",
+            "command",
+            "or leave --engine",
+        ),
+        (
+            ("compile", "embeded"),
+            "there is no model 'embeded'",
+            "command",
+            "did you mean embedded?",
+        ),
         (("trace", "show", "last", "--wy", "a"), "No such option", "command", "--why?"),
         (
             ("trace", "export", "last", "--format", "x"),

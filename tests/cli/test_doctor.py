@@ -1,10 +1,14 @@
 """What `agentrt doctor` says of a model, in both forms."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
 from agentrt.cli.doctor import compute_report, lines_of
+from tests.cli.conftest import Told
 
 
 def test_it_says_what_a_model_runs_on_and_why() -> None:
@@ -35,3 +39,24 @@ def test_a_gpu_is_told_by_name_and_its_absence_with_a_reason(tmp_path: Path) -> 
     assert "gpu            H200, 150 GB, capability 9.0" in lines_of(found)
     found["gpu"] = {"count": 0, "reason": "torch sees none"}
     assert "gpu            torch sees none" in lines_of(found)
+
+
+def test_the_model_is_that_of_a_run(
+    inside: Callable[..., Told], folder_here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder_here / "agentrt.toml").write_text('[engines.embedded]\nmodel = "of_the_file"\n')
+    of_file = inside("doctor", "--engine", "embedded")
+    assert of_file.code == 3
+    assert f"does not start: {folder_here / 'of_the_file'} is not a directory" in of_file.out
+    monkeypatch.setenv("AGENTRT_MODEL", "of_the_environment")
+    assert "does not start: of_the_environment is not a directory" in inside("doctor").out
+
+
+def test_a_broken_file_hides_nothing_that_is_installed(
+    inside: Callable[..., Told], folder_here: Path
+) -> None:
+    (folder_here / "agentrt.toml").write_text("[engines")
+    told = inside("doctor")
+    assert told.code == 2
+    assert "agentrt.toml is not TOML" in told.out
+    assert "pydantic" in told.out

@@ -69,12 +69,13 @@ class EngineFile:
         """
         if name in self.engines:
             return self.engines[name]
-        close = get_close_matches(name, self.engines, n=1)
-        known = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.engines)}"
-        where = f"{self.path}: {known}" if self.engines else f"there is no {FILE_NAME} with engines"
+        known = f"{self.path}: it has {', '.join(self.engines)}"
+        where = known if self.engines else f"there is no {FILE_NAME} with engines"
+        close = get_close_matches(name, [*self.engines, EMBEDDED], n=1)
+        names = "http://HOST:PORT, https://..., embedded, or a name of [engines]"
         raise UsageError(
             f"engine {name!r} is no engine ({where})",
-            hint="give http://HOST:PORT, https://..., embedded, or a name of [engines]",
+            hint=f"did you mean {close[0]}? Else give {names}" if close else f"give {names}",
         )
 
 

@@ -51,7 +51,7 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelInvalid(
             f"{path} is not a directory",
-            hint="Give --model a GGUF file, or a Hugging Face checkpoint directory",
+            hint="Give a Hugging Face checkpoint directory, or a GGUF file",
         )
     file = path / "config.json"
     try:
