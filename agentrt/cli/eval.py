@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.base.output_file import check_output
 from agentrt.cli.suite_flags import Cases, Concurrency, Resume, Seed
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def evaluate(
 ) -> int:
     """Run a suite of cases under several configurations, and compare them."""
     check_subject(suite, logits, {"--cases": cases, "--resume": resume})
+    for flag, file in {"--json": json_file, "--html": html_file}.items():
+        if file is not None:
+            check_output(file, flag)
     if logits is not None:
         from agentrt.cli.eval_logits import evaluate_logits
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentrt.base.errors import UsageError
+from agentrt.base.output_file import write_output
 
 CROSSED = 6
 """Exit code if a limit of `--fail-if` is crossed."""
@@ -39,16 +39,7 @@ def write_report(report: Report, json_file: Path | None, html_file: Path | None)
     """
     sys.stdout.write(report.text())
     if json_file is not None:
-        _write(json_file, json.dumps(report.data(), ensure_ascii=False, indent=1) + "\n")
+        write_output(json_file, json.dumps(report.data(), ensure_ascii=False, indent=1) + "\n")
     if html_file is not None:
-        _write(html_file, report.html())
+        write_output(html_file, report.html())
     return CROSSED if report.crossed else 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error}", hint="name a file in a folder that exists"
-        ) from None

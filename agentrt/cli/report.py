@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrt.base.errors import UsageError
-from agentrt.base.private_files import make_private_file
+from agentrt.base.output_file import check_output, write_output
 
 if TYPE_CHECKING:
     from agentrt.analysis import RunRecord
@@ -30,11 +29,7 @@ def report_path(text: str, flag: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in _ENDS:
         raise UsageError(f"{flag} {text}: a report is an HTML file", hint=_HINT)
-    if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UsageError(f"{flag} {text}: {what}", hint=_HINT)
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{flag} {text}: may not be written", hint=_HINT)
+    check_output(path, flag)
     return path
 
 
@@ -60,17 +55,7 @@ def write_report(path: Path, record: RunRecord, transcript: Path | None = None) 
 
     said = [] if transcript is None else [_said(transcript)]
     text = run_report(record, said)
-    draft = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        make_private_file(draft)
-        draft.write_text(text, "utf-8", errors="backslashreplace")  # half a surrogate pair
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"the report {path} cannot be written: {error.strerror}", hint=_HINT
-        ) from None
-    finally:
-        draft.unlink(missing_ok=True)
+    write_output(path, text, private=True)
 
 
 def _said(transcript: Path) -> str:

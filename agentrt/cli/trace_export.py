@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from agentrt.base.errors import UsageError
-from agentrt.base.private_files import make_private_file
+from agentrt.base.output_file import write_output
 from agentrt.cli.run_argument import Folder, run_argument
 
 Format = Literal["jaeger", "otlp-json", "json", "csv"]
@@ -76,11 +75,5 @@ def write_out(text: str, path: Path | None) -> None:
     if path is None:
         sys.stdout.write(text)
         return
-    try:
-        make_private_file(path)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="give --out a file in a folder"
-        ) from None
+    write_output(path, text, private=True)
     sys.stderr.write(f"wrote {path}\n")

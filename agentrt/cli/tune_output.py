@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrt.base.errors import UsageError
+from agentrt.base.output_file import check_output, write_output
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -28,12 +29,11 @@ def check_out(out: Path, *, force: bool) -> None:
     Raises:
         UsageError: The file is there, or its folder is not.
     """
-    if out.exists() and (not force or not out.is_file()):
+    if out.exists() and not force:
         raise UsageError(
             f"{out} is there already", hint="give --out another name, or --force to change it"
         )
-    if not out.parent.is_dir():
-        raise UsageError(f"there is no folder {out.parent}", hint="make it, or give another --out")
+    check_output(out, "--out")
 
 
 def write_result(
@@ -90,17 +90,17 @@ def _tuned(
 
 
 def _write(text: str, out: Path) -> None:
-    """Write the file as a whole, once it has been read back."""
+    """Write the file, once a draft of it has been read back."""
     from agentrt.base.engines.engine_file import read_engine_file
 
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         draft.write_text(text, "utf-8")
         read_engine_file(draft)
-        draft.replace(out)
     except OSError as error:
         raise UsageError(
             f"{out} cannot be written: {error}", hint="give --out a file that can be"
         ) from None
     finally:
         draft.unlink(missing_ok=True)
+    write_output(out, text)

@@ -13,6 +13,7 @@ import typer
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.engine_extra import require_packages
 from agentrt.base.errors import UsageError
+from agentrt.base.output_file import check_output
 from agentrt.tools.docstring import read_docstring
 
 FlagsT = TypeVar("FlagsT")
@@ -39,6 +40,8 @@ ResumePath = Annotated[
         "refused.",
     ),
 ]
+OUTPUTS = {"json_path": "--json", "html_path": "--html", "out": "--out"}
+"""Fields whose files are written behind the work, and their flags."""
 Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are dealt out.")]
 Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 
@@ -70,6 +73,9 @@ def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
 
     def command(**given: Any) -> int:
         require_packages("the laboratory")
+        for name, flag in OUTPUTS.items():
+            if given.get(name) is not None:
+                check_output(given[name], flag, makes_folders=True)
         return run(flags(**given)) or 0
 
     command.__doc__ = run.__doc__

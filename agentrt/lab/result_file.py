@@ -15,6 +15,7 @@ from typing import Any
 
 from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import UsageError
+from agentrt.base.output_file import write_output
 
 
 def header(schema: str) -> dict[str, Any]:
@@ -83,12 +84,14 @@ def write_json(path: Path | None, found: object) -> None:
 
 
 def write_text(path: Path | None, text: str) -> None:
-    """Write a file and the folders above it; None writes nothing."""
+    """Write a file and the folders above it; None writes nothing.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.part")  # an interrupt leaves the file as it was
-        draft.write_text(text, "utf-8")
-        os.replace(draft, path)
+        write_output(path, text)
 
 
 def _processor() -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer
 
+from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.commands.bench import bench
 from agentrt.lab.commands.sim import sim
@@ -34,6 +35,22 @@ class Flags(Common):
 
     html_path: Path | None = None
     quick: bool = False
+
+
+def test_a_file_is_checked_before_the_work(tmp_path: Path) -> None:
+    begun: list[Flags] = []
+
+    def show(flags: Flags) -> None:
+        """Show it."""
+        begun.append(flags)
+
+    app = typer.Typer()
+    add_command(app, show)
+    with pytest.raises(UsageError, match=r"--html .*: is a folder"):
+        app(["--html", str(tmp_path)], standalone_mode=False)
+    assert begun == []
+    app(["--html", str(tmp_path / "a" / "b.html")], standalone_mode=False)
+    assert len(begun) == 1
 
 
 def test_a_field_is_a_flag_with_its_help() -> None:

@@ -1,0 +1,80 @@
+"""Files that a command writes where a flag says: checked before the work, and written whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from agentrt.base.errors import UsageError
+from agentrt.base.private_files import make_private_file
+
+_HINT = "name a file in a folder that is there and may be written"
+
+
+def check_output(path: Path, flag: str = "", *, makes_folders: bool = False) -> None:
+    """Check that a file can be written, before the work that leads to it.
+
+    Args:
+        path: The file.
+        flag: Flag that gives it, for messages.
+        makes_folders: Whether folders above it are made with it.
+
+    Raises:
+        UsageError: It is a folder, its folder is missing, or it may not be written.
+
+    Example:
+        >>> check_output(Path("/"), "--out")
+        Traceback (most recent call last):
+        agentrt.base.errors.program_errors.UsageError: --out /: is a folder. name a file ...
+    """
+    named = f"{flag} {path}".strip()
+    if path.is_dir():
+        raise UsageError(f"{named}: is a folder", hint=_HINT)
+    folder = path.parent
+    while makes_folders and not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        what = (
+            f"{folder} is no folder" if os.path.lexists(folder) else f"there is no folder {folder}"
+        )
+        raise UsageError(f"{named}: {what}", hint=_HINT)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{named}: may not be written", hint=_HINT)
+
+
+def write_output(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a file, so that others find it as it was or whole.
+
+    What is no regular file, such as a device or a pipe, is written as it is; a link stays one. A
+    file that is there keeps its mode.
+
+    Args:
+        path: The file; its folder has to be there.
+        text: Its text; half of a surrogate pair is written as an escape.
+        private: Whether only its owner can read it.
+
+    Raises:
+        UsageError: The file cannot be written; nothing is left beside it.
+    """
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_text(text, "utf-8", errors="backslashreplace")
+            return
+        _replace(target, text, private=private)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", hint=_HINT) from None
+
+
+def _replace(target: Path, text: str, *, private: bool) -> None:
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if private:
+            make_private_file(draft)
+        draft.write_text(text, "utf-8", errors="backslashreplace")
+        if not private and target.exists():
+            draft.chmod(stat.S_IMODE(target.stat().st_mode))
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
