@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,25 @@ def read_model_text(path: Path) -> str:
     except FileNotFoundError:
         raise
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelInvalid(f"cannot read {path}: {error}", hint="Copy the file again") from error
+        raise unreadable(path, error, hint="Copy the file again") from error
+
+
+def unreadable(path: Path, error: Exception, *, hint: str) -> ModelInvalid:
+    """The error of a file of a model that cannot be read.
+
+    Args:
+        path: The file.
+        error: The reason in the words of what read it. Of a file without the right to read it
+            safetensors says that there is none.
+        hint: What to do if it is there and may be read.
+    """
+    if path.exists() and not os.access(path, os.R_OK):
+        return ModelInvalid(
+            f"cannot read {path}: Permission denied", hint="Give yourself the right to read it"
+        )
+    if isinstance(error, OSError) and error.strerror:
+        return ModelInvalid(f"cannot read {path}: {error.strerror}", hint=hint)
+    return ModelInvalid(f"{path} cannot be loaded: {error}", hint=hint)
 
 
 def parse_model_json(text: str, path: Path) -> dict[str, Any]:

@@ -15,6 +15,8 @@ TRACEBACK_HINT = "run with -v for the traceback"
 INTERRUPTED = 130
 TERMINATED = 143
 HUNG_UP = 129
+_SETTING = re.compile(r"EngineConfig\((\w+)=([^()]*)\)")
+_VALUE = re.compile(r"\b(\w+)=('\w+'|\d+)")
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -58,7 +60,23 @@ def located(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
     first = root_of(error)
     record = record_of(first)
     location = location_of(first, folder) or location_of(error, folder)
+    if not location:
+        record = in_flags(record)
     return replace(record, where=location or COMMAND_LINE, hint=record.hint or TRACEBACK_HINT)
+
+
+def in_flags(record: ErrorRecord) -> ErrorRecord:
+    """An error about a setting of the engine that a flag gave, in the words of the flag."""
+    message, changes = _SETTING.subn(lambda found: _flag(found[1], found[2]), record.message)
+    if not changes:
+        return record
+    return replace(
+        record, message=message, hint=_VALUE.sub(lambda found: _flag(*found.groups()), record.hint)
+    )
+
+
+def _flag(name: str, value: str) -> str:
+    return f"--{name.replace('_', '-')} {value.strip(chr(39))}"
 
 
 def notes_of(error: BaseException) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    suite: Annotated[str, typer.Argument(metavar="[SUITE]", help="A folder with suite.toml.")] = "",
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A folder with suite.toml.")] = "",
     logits: Annotated[
         Path | None,
         typer.Option(

@@ -21,7 +21,7 @@ def graph(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE[:FN]]",
+            metavar="FILE[:FN]",
             help="A Python file, and a program in it.",
             autocompletion=program_names,
         ),

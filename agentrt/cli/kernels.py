@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from agentrt.base.output_file import check_output
+
 kernels = typer.Typer(help="The native code of the CPU kernels.", no_args_is_help=True)
 
 
@@ -41,6 +43,8 @@ def build(
     from agentrt.engine.ops.kernel_build import build_kernels
 
     root = Path(folder).expanduser().absolute() if folder else None
+    if root is not None:
+        check_output(root / "native.so", "--folder", makes_folders=True)
     with waiting("compiling the kernels"):
         path = build_kernels(processor, root)
     sys.stdout.write(f"{path}\n")

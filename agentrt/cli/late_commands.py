@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import typer
 
+from agentrt.cli.command_group import CommandGroup
+
 TITLES = {
     "init": "Make a folder with a program, a tool and a test that passes.",
     "check": "Check a program without a model: types, grammars, tools, prompts, one run.",
@@ -34,7 +36,7 @@ def add_late_commands(app: typer.Typer, called: str) -> None:
             continue
         found = late_command(name)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            app.add_typer(found, name=name, cls=CommandGroup)
         else:
             app.command(name)(found)
 

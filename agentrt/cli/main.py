@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import typer
 from agentrt.base.engines.engine_file import EMBEDDED
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
+from agentrt.cli.command_group import CommandGroup
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.draft_flags import DraftModel
 from agentrt.cli.engines import engines
@@ -77,6 +79,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
             help without a program does not need.
     """
     app = typer.Typer(
+        cls=CommandGroup,
         help="A runtime for agent programs.",
         rich_markup_mode="rich" if panels else None,
         pretty_exceptions_enable=False,
@@ -174,9 +177,13 @@ def usage_error(error: typer.TyperException) -> UsageError:
     message = error.format_message().partition(" (Possible options")[0]
     what, _, meant = message.replace("Value error, ", "").partition(" Did you mean ")
     option = str(getattr(error, "option_name", ""))
+    choice = re.search(r"'([^']*)' is not one of (.+)", what)
+    if choice and (near := get_close_matches(choice[1], re.findall(r"'([^']*)'", choice[2]), n=1)):
+        meant = near[0]
     context = getattr(error, "ctx", None)
     known = _flags_of(context) if context is not None else list(FLAGS)
-    close = get_close_matches(option, known, n=1, cutoff=0.7) if option else []
+    begun = [flag for flag in known if option and flag.startswith(option)]
+    close = begun if len(begun) == 1 else get_close_matches(option, known, n=1, cutoff=0.7)
     if option in known or what.rstrip(".").endswith("requires an argument"):
         hint = f"give a value behind {option}"
     elif close or meant:

@@ -89,7 +89,8 @@ def _print(
         ) from None
     if not lines:
         where = "learning is switched off" if store is None else f"looked in {store.path}"
-        lines = [f"Nothing was learned of {site!r}; {where}"]
+        what = "yet" if site == "*" else f"of {site!r}"
+        lines = [f"Nothing was learned {what}; {where}"]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

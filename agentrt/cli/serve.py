@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 
 def serve(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A checkpoint, or embedded; --model says the same."),
+    ] = "",
     model: Annotated[
         str,
         typer.Option("--model", metavar="PATH", envvar="AGENTRT_MODEL", help="A checkpoint."),
@@ -53,7 +57,9 @@ def serve(
             help="A name beside localhost under which clients may call the server.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
+    device: Annotated[
+        str, typer.Option(metavar="cpu|cuda", help="Of the engine.", envvar="AGENTRT_DEVICE")
+    ] = "cpu",
     dtype: Annotated[
         str, typer.Option(metavar="auto|float32|bfloat16|float16", help="Type of the weights.")
     ] = "",
@@ -69,7 +75,9 @@ def serve(
         int,
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),
     ] = 0,
-    policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
+    policy: Annotated[
+        str, typer.Option(metavar="fcfs|lpm|plas|rwa", help="Order of requests.")
+    ] = "fcfs",
     adapter: Adapters = None,
     weights: Weights = "",
     activations: Activations = "",
@@ -81,6 +89,7 @@ def serve(
         str,
         typer.Option(
             "--draft-texts",
+            metavar="all|own",
             help="Texts that guesses repeat: all, or a request's own alone.",
         ),
     ] = "all",
@@ -125,7 +134,12 @@ def serve(
     for flag, given in (("device", device), ("dtype", dtype)):
         _check_choice(flag, given)
     engine = served_engine(
-        model, os.environ, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens
+        checkpoint or model,
+        os.environ,
+        device=device,
+        dtype=dtype,
+        threads=threads,
+        kv_tokens=kv_tokens,
     )
     engine = with_formats(engine, weights, activations, kv_cache_dtype)
     engine = with_expert_memory(engine, expert_memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def list_runs(
     if not files:
         sys.stdout.write(f"There are no traces in {place}\n")
         return 0
-    lines = [f"{'run':18}{'began':21}{'ms':>10}  {'nodes':>5}  program"]
+    lines = [f"{'run':18}{'trace':9}{'began (UTC)':19}{'ms':>10}  {'nodes':>5}  program"]
     for one in files[:most]:
         run = read(one.path)[0]
         root = run.spans[0]
@@ -43,7 +44,9 @@ def list_runs(
         took_ms = number_of(root.attributes, names.COMPOUND_MS)
         failed = f"  failed: {root.error}" if root.error is not None else ""
         run_id = str(root.attributes.get(names.RUN_ID, "?"))
-        lines.append(f"{run_id:18}{one.at:21}{took_ms:>10.1f}  {nodes:>5}  {one.program}{failed}")
+        began = re.sub(r"(....)(..)(..)T(..)(..)(..).*", r"\1-\2-\3 \4:\5:\6", one.at)
+        figures = f"{took_ms:>10.1f}  {nodes:>5}"
+        lines.append(f"{run_id:18}{one.trace_id[:7]:9}{began}{figures}  {one.program}{failed}")
     if len(files) > most:
         lines.append(f"and {len(files) - most} more")
     sys.stdout.write("\n".join(lines) + "\n")

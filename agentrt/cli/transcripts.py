@@ -18,6 +18,7 @@ from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 _FILE = re.compile(
     r"\d{8}T\d{6}\.\d{3}Z-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{16})" + re.escape(TRANSCRIPT_SUFFIX)
 )
+_STAMP = len("20260101T000000.000Z")
 
 
 @record
@@ -105,5 +106,8 @@ def _run(wanted: str, folder: Path) -> TraceFile | TranscriptFile:
         *traces,
         *(one for one in transcripts if one.run_id not in traced),
     ]
-    newest_first = sorted(runs, key=lambda one: one.path.name, reverse=True)
+    # Of runs that began at one instant the last one is that of `trace show`, which has a trace.
+    newest_first = sorted(
+        runs, key=lambda one: (one.path.name[:_STAMP], isinstance(one, TraceFile)), reverse=True
+    )
     return chosen(wanted, newest_first, folder)

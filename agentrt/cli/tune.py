@@ -24,7 +24,7 @@ def tune(
     program: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE[:FN]]", help="A program in place of the suite's; takes its inputs."
+            metavar="FILE[:FN]", help="A program in place of the suite's; takes its inputs."
         ),
     ] = "",
     suite: Annotated[

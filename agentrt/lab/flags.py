@@ -12,6 +12,7 @@ import typer
 
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.engine_extra import require_packages
+from agentrt.base.engines.setting_errors import meant
 from agentrt.base.errors import UsageError
 from agentrt.base.output_file import check_output
 from agentrt.tools.docstring import read_docstring
@@ -174,4 +175,7 @@ def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> No
         UsageError: One is not.
     """
     for name in given:
-        require(name in known, f"{flag} {name} is not known", f"Use some of {', '.join(known)}")
+        near = meant(name, known)
+        require(
+            name in known, f"{flag} {name} is not known{near}", f"Use some of {', '.join(known)}"
+        )

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -83,6 +84,10 @@ class ServerAddress:
             sent = {one: _header(one, value) for one, value in headers.items()}
             return cls(name or host, (), server, {}, sent)
         command = _command(server)
+        if re.match(r"[a-z][a-z+.-]*://", command[0]):
+            raise UsageError(
+                f"{command[0]!r} is not the URL of an MCP server", hint="Give http://HOST:PORT/mcp"
+            )
         if headers:
             raise UsageError(
                 f"MCP server {command[0]}: headers are for a URL, this is a command",
@@ -111,6 +116,11 @@ class ServerAddress:
         """The remedy for a command that cannot be started."""
         program = self.command[0]
         if len(self.command) == 1 and NAME.fullmatch(program):
+            from agentrt.base.engines.engine_file import engine_file
+
+            servers = engine_file(os.environ).tool_servers
+            if close := get_close_matches(program, servers, n=1):
+                return f"Did you mean {close[0]}, which agentrt.toml names?"
             return f"Begin a table [mcp.{program}] in agentrt.toml, or give a command"
         return f"Look whether {program} is there and can be run"
 

@@ -227,7 +227,9 @@ class ServerSession:
         if isinstance(cause, AgentrtError):
             return cause
         if isinstance(cause, OSError) and self.server.command:
-            return self.server.error(f"cannot be started: {cause}", self.server.hint_of_command())
+            return self.server.error(
+                f"cannot be started: {cause.strerror or cause}", self.server.hint_of_command()
+            )
         text = str(cause) or type(cause).__name__
         where = "its URL" if self.server.url else "what it writes to standard error"
         return self.server.error(f"cannot be opened: {text}", f"Look at {where}")

@@ -352,7 +352,7 @@ class Http:
         why = self.scrub(str(error)) or type(error).__name__
         return EngineUnavailable(
             f"no engine answers at {self.url} ({why})",
-            hint="Start the server, or correct --engine",
+            hint="Start the server, or correct its address",
         )
 
     def _redirected(self, response: httpx.Response) -> RequestRejected:

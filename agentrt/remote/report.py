@@ -19,7 +19,7 @@ def report_of(server: RemoteServer) -> dict[str, str]:
     """The report by name: the model, and the form of each kind of constraint."""
     found = {
         "model": server.model,
-        "server": server.family or "of no known family",
+        "server": f"of the family of {server.family}" if server.family else "of no known family",
         "window": f"{server.window_tokens} tokens" if server.window_tokens else "unknown",
     }
     found["prompts"] = "messages (give tokenizer = DIRECTORY to send token ids)"

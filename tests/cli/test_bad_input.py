@@ -74,6 +74,13 @@ Write = Callable[..., Path]
             "trace export --help",
         ),
         (
+            ("trace", "export", "last", "--format", "cvs"),
+            "'--format': 'cvs' is not one of",
+            "command",
+            "did you mean csv?",
+        ),
+        (("run", VOTE, "--quest", "a"), "No such option: --quest", "command", "--question?"),
+        (
             ("run", VOTE, "--args", '{"question": 5}'),
             "`question`: input should be a valid string, and it is 5",
             "vote.py:",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentrt import embedded
 
 pytestmark = pytest.mark.model
 
@@ -68,7 +71,8 @@ def test_a_stale_one_is_one_error_with_the_command(
     ("words", "code", "reason"),
     [
         (["embedded", "--dtype", "float16"], 2, "--dtype float16 is none"),
-        (["embedded", "--weights", "int3"], 2, "weights='int3'"),
+        (["embedded", "--weights", "int3"], 2, "--weights int3 is unknown"),
+        (["embedded", "--weight-group", "32"], 2, "--weight-group 32 is for quantised weights"),
         (["embedded", "--out", "mine"], 2, "mine exists, and is no compiled model"),
         (["nowhere"], 3, "nowhere is not a directory"),
     ],
@@ -80,3 +84,15 @@ def test_mistakes_are_named(
     told = inside("compile", *words)
     assert told.code == code
     assert reason in told.lines[0]
+
+
+def test_a_broken_tokenizer_is_found_before_the_weights_are_packed(
+    inside: Callable[..., Any], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(embedded.path(), broken)
+    (broken / "tokenizer.json").write_text("{")
+    told = inside("compile", "broken", "--out", "small")
+    assert told.code == 3
+    assert told.err.startswith("error: ModelInvalid: broken/tokenizer.json is not a tokenizer")
+    assert not (tmp_path / "small").exists()

@@ -64,3 +64,16 @@ def test_a_traceback_helps_where_code_of_the_program_ran(tmp_path: Path) -> None
 )
 def test_exit_codes(error: BaseException, code: int) -> None:
     assert exit_code_of(error) == code
+
+
+def test_a_setting_is_named_by_its_flag_unless_code_gave_it() -> None:
+    wrong = UsageError(
+        "EngineConfig(head_weights='int4') is for quantised weights",
+        hint="Give weights='int8' or weights='int4' too, or leave it",
+    )
+    assert three_lines(wrong).splitlines() == [
+        "error: UsageError: --head-weights int4 is for quantised weights",
+        "where: the command line",
+        "fix:   Give --weights int8 or --weights int4 too, or leave it",
+    ]
+    assert "EngineConfig(head_weights='int4')" in three_lines(raised(wrong), folder=HERE)

@@ -48,3 +48,14 @@ def test_the_missing_compiler_is_named(
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert answer(["kernels", "build"]) == 3
     assert "no-such-compiler" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_folder_that_cannot_be_one_is_no_lack_of_a_compiler(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    assert answer(["kernels", "build", "--folder", str(tmp_path / "file")]) == 2
+    told = capsys.readouterr().err
+    assert "file is no folder" in told
+    assert "compiler" not in told

@@ -26,3 +26,10 @@ def test_help_lists_them_and_each_has_its_own(inside: Callable[..., Any]) -> Non
     assert "--format" in inside("graph", "--help").out
     assert "export" in inside("trace", "--help").out
     assert inside("trace").code == 2 or "export" in inside("trace").out
+
+
+@pytest.mark.parametrize("group", ["", "trace", "bench", "sim"])
+def test_titles_are_shown_whole(inside: Callable[..., Any], group: str) -> None:
+    listed = inside(*filter(None, [group]), "--help").out.partition("Commands:")[2]
+    assert len(listed.splitlines()) > 5
+    assert "..." not in listed

@@ -80,6 +80,19 @@ def test_a_name_that_is_no_server(inside: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("config")
+def test_a_mistyped_name_is_compared_with_those_of_the_file(inside: Callable[..., Any]) -> None:
+    told = inside("mcp", "shp")
+    assert told.lines[0].endswith("MCP server shp cannot be started: No such file or directory")
+    assert told.lines[2] == "fix:   Did you mean shop, which agentrt.toml names?"
+
+
+def test_a_url_of_another_scheme_is_no_command(inside: Callable[..., Any]) -> None:
+    told = inside("mcp", "ftp://host/mcp")
+    assert told.code == 2
+    assert "'ftp://host/mcp' is not the URL of an MCP server" in told.lines[0]
+
+
+@pytest.mark.usefixtures("config")
 def test_check_names_servers_and_changes_nothing(
     inside: Callable[..., Any], program: Callable[..., Path]
 ) -> None:

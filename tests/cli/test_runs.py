@@ -128,7 +128,7 @@ def test_nothing_is_kept_where_the_user_wants_none(
 ) -> None:
     monkeypatch.setenv("AGENTRT_ESTIMATES", "off")
     (told,) = lines(capsys, "estimates")
-    assert told == "Nothing was learned of '*'; learning is switched off"
+    assert told == "Nothing was learned yet; learning is switched off"
     assert lines(capsys, "forget") == ["forgot 0 rows"]
 
 

@@ -1,5 +1,6 @@
 """The engine of `agentrt serve`: what a file says, and the flags before it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,11 @@ def test_a_remote_default_is_not_served(tmp_path: Path) -> None:
 def test_a_wrong_setting_names_its_place(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"engines\.embedded\.weights = 'int5'"):
         opened(tmp_path, '[engines.embedded]\nweights = "int5"\n')
+
+
+def test_the_model_is_an_argument_too(inside: Callable[..., Any]) -> None:
+    told = inside("serve", "nowhere")
+    assert told.code == 3
+    assert "nowhere is not a directory" in told.lines[0]
+    told = inside("serve", "embeded")
+    assert (told.code, told.lines[2]) == (2, "fix:   did you mean embedded?")

@@ -13,6 +13,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
+from agentrt.cli.trace_files import trace_files
 from agentrt.protocol.events import Event, NodeDeclared, NodeFinished, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
 from tests.oracles.random_runs import play
@@ -79,7 +80,9 @@ def test_runs_are_listed_newest_first(folder: Path, say: Say) -> None:
     code, out, _ = say("ls")
     assert code == 0
     assert [line.split()[0] for line in out] == ["run", "c3", "00b2", "00a1"]
-    assert out[1].split()[1:] == ["20231114T221322.000Z", "1500.0", "4", "root"]
+    trace_id = trace_files(RUNS_FOLDER)[0].trace_id
+    assert out[1].split()[1:] == [trace_id[:7], "2023-11-14", "22:13:22", "1500.0", "4", "root"]
+    assert say("show", trace_id[:7]) == say("show", "c3")
     assert say("ls", "--most", "1")[1][1:] == [out[1], "and 2 more"]
 
 

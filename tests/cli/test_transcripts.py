@@ -9,6 +9,8 @@ import pytest
 
 import agentrt
 from agentrt.analysis.transcript_reading import read_transcript
+from agentrt.cli.trace_files import TraceFile, find
+from agentrt.cli.transcripts import find_transcript
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 
 Run = Callable[..., Any]
@@ -198,3 +200,16 @@ def test_what_cannot_be_meant_is_said(
     told = inside(*words)
     assert told.code == 2
     assert what in told.err
+
+
+def test_the_last_of_runs_that_began_together_is_that_of_their_traces(tmp_path: Path) -> None:
+    stamp = "20260101T000000.000Z"
+    for trace_id, run_id in (("f" * 32, "0" * 16), ("0" * 32, "f" * 16)):
+        attribute = f'{{"key":"agentrt.run.id","type":"string","value":"{run_id}"}}'
+        (tmp_path / f"{stamp}-job-{trace_id}.json").write_text(attribute)
+        (tmp_path / f"{stamp}-job-{run_id}{TRANSCRIPT_SUFFIX}").touch()
+    run = TraceFile(find("last", tmp_path), "", "", "").run_id
+    assert find_transcript("last", tmp_path).name == f"{stamp}-job-{run}{TRANSCRIPT_SUFFIX}"
+    later = tmp_path / f"{stamp[:-2]}1Z-job-{'a' * 16}{TRANSCRIPT_SUFFIX}"
+    later.touch()
+    assert find_transcript("last", tmp_path) == later, "a run without a trace is the last one too"

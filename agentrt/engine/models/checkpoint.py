@@ -16,7 +16,7 @@ from agentrt.base.compiled_model import is_compiled
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import open_gguf
-from agentrt.base.model_json import parse_model_json, read_model_text
+from agentrt.base.model_json import parse_model_json, read_model_text, unreadable
 from agentrt.engine.models.config_limits import check_config
 from agentrt.engine.models.gguf.hf_config import config_of
 from agentrt.engine.models.gguf.tensors import (
@@ -209,6 +209,4 @@ def _opened(shard: Path, device: str) -> Iterator[Any]:
         with safe_open(shard, framework="pt", device=device) as tensors:
             yield tensors
     except (OSError, SafetensorError, RecursionError) as error:
-        raise ModelInvalid(
-            f"{shard} cannot be loaded: {error}", hint="Copy the checkpoint again: it is not whole"
-        ) from error
+        raise unreadable(shard, error, hint="Copy the checkpoint again: it is not whole") from error

@@ -86,6 +86,7 @@ def compile_model(
         )
     plan = plan_load(config)
     shape, kernels = _compilable(plan)
+    codec = Codec.load(config.model_path)
     on_progress("loading the model as it is")
     facts = source_facts(config.model_path)
     loaded = load_model(config)
@@ -132,7 +133,7 @@ def compile_model(
         again = load_model(opened)
         if not torch.equal(_logits(again), expected):
             raise InternalError(f"{config.model_path} computes other logits once it is compiled")
-        if Codec.load(draft).fingerprint != Codec.load(config.model_path).fingerprint:
+        if Codec.load(draft).fingerprint != codec.fingerprint:
             raise InternalError(f"{config.model_path} has another tokenizer once it is compiled")
         runner = ModelRunner(opened.sized(), _TILE_TOKENS, model=again)
         computed_by = again.report.computed_by

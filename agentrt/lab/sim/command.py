@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +20,8 @@ from agentrt.lab.workloads.mixes import OPEN_MIX
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named
 
+MOST = 1_000_000
+"""Most tenants, running sequences and tokens of a step: each has its place in memory."""
 Log = Callable[[str], None]
 
 SCALES: Mapping[str, Scale] = {
@@ -72,9 +75,9 @@ def mixed_of(flags: MixFlags, programs: int, *, tenants: int = 1, bursts: float 
         raise UsageError(f"{programs} programs are too few to say anything", hint="Give 10 or more")
     least = {"tenants": tenants, "max-running": flags.max_running, "step-tokens": flags.step_tokens}
     for flag, value in least.items():
-        if value < 1:
-            raise UsageError(f"--{flag} {value} is out of range", hint="Give 1 or more")
-    if bursts and not bursts > 1:
+        if not 1 <= value <= MOST:
+            raise UsageError(f"--{flag} {value} is out of range", hint=f"Give 1 to {MOST:,}")
+    if bursts and not 1 < bursts < math.inf:
         raise UsageError(f"--bursts {bursts} are none", hint="Give more than 1, or 0 for chance")
     base = SCALES.get(flags.costs, SCALES["half-cpu"])
     scale = base.with_factors(factors(flags.scale, "--scale"))
@@ -143,11 +146,13 @@ def run_once(flags: RunFlags, log: Log) -> dict[str, Any]:
     arms = arms_named(flags.policy)
     if len(arms) != 1:
         raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
-    if flags.kv_tokens < 16 or flags.rate < 0:
+    if flags.kv_tokens < 16:
         raise UsageError(
-            f"--kv-tokens {flags.kv_tokens} --rate {flags.rate} is out of range",
-            hint="Give memory for a program, and a rate of 0 or more",
+            f"--kv-tokens {flags.kv_tokens} is out of range",
+            hint="Give the memory of a program, 16 or more",
         )
+    if not 0 <= flags.rate < math.inf:
+        raise UsageError(f"--rate {flags.rate} is no rate", hint="Give programs a second, or 0")
     study = study_of(flags, log)
     rate = flags.rate or 0.7 * study.full_rate
     point = study.point(arms[0], rate, flags.seed, flags.kv_tokens)

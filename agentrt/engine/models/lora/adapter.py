@@ -16,6 +16,7 @@ from torch import Tensor
 
 from agentrt.base.config import LoraAdapter
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.model_json import unreadable
 from agentrt.engine.models.lora.adapter_config import LoraConfig, read_adapter_config
 from agentrt.engine.models.native.layer import qkv_rows
 from agentrt.engine.models.native.shape import DecoderShape
@@ -159,6 +160,4 @@ def _tensors(file: Path) -> list[tuple[str, Tensor]]:
         with safe_open(file, framework="pt", device="cpu") as opened:
             return [(name, opened.get_tensor(name)) for name in opened.keys()]  # noqa: SIM118
     except (OSError, SafetensorError, RecursionError) as error:
-        raise ModelInvalid(
-            f"{file} cannot be loaded: {error}", hint="Copy the adapter again: it is not whole"
-        ) from error
+        raise unreadable(file, error, hint="Copy the adapter again: it is not whole") from error

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.model_json import unreadable
 from agentrt.engine.models.checkpoint import shards
 
 
@@ -60,6 +61,4 @@ class SourceCheckpoint:
 
 
 def _broken(shard: Path, error: Exception) -> ModelInvalid:
-    return ModelInvalid(
-        f"{shard} cannot be loaded: {error}", hint="Copy the checkpoint again: it is not whole"
-    )
+    return unreadable(shard, error, hint="Copy the checkpoint again: it is not whole")
