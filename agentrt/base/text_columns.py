@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 
 
@@ -18,6 +19,32 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def wrapped(line: str, width: int, indent: int) -> list[str]:
+    """A line as lines of at most `width` columns, broken between words; 0 leaves it whole.
+
+    Args:
+        line: The line; blanks inside of it stay as they are.
+        width: Columns of the terminal; 0 if there is none.
+        indent: Blanks before each line but the first.
+
+    Example:
+        >>> wrapped("gpu   none is seen here", 16, indent=6)
+        ['gpu   none is', '      seen here']
+        >>> wrapped("gpu   none is seen here", 0, indent=6)
+        ['gpu   none is seen here']
+    """
+    if not width or len(line) <= width:
+        return [line]
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def folded(line: str, width: int) -> str:

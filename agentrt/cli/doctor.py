@@ -21,8 +21,10 @@ from agentrt.base.engines.engine_file import EngineFile, engine_file
 from agentrt.base.errors import AgentrtError, NotInstalled, UsageError
 from agentrt.base.expert_memory import with_expert_memory
 from agentrt.base.format_choice import with_formats
+from agentrt.base.text_columns import wrapped
 from agentrt.cli.embedded_engine import embedded_engine
 from agentrt.cli.progress_display import waiting
+from agentrt.cli.standard_streams import terminal_width
 
 PACKAGES = (
     "agentrt",
@@ -70,7 +72,10 @@ def print_report(
     if as_json:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     else:
-        text = "\n".join(lines_of(found))
+        width = terminal_width()
+        text = "\n".join(
+            part for line in lines_of(found) for part in wrapped(line, width, indent=15)
+        )
     sys.stdout.write(text + "\n")
     return code
 

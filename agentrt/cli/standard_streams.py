@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,11 @@ def checked_output(descriptor: int, like: object = None) -> io.TextIOWrapper:
         line_buffering=raw.isatty(),
         write_through=at_once,
     )
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that standard output is; 0 if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 class _CheckedFile(io.FileIO):

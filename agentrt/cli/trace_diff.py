@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentrt.base.errors import DeadlineExceeded, UsageError
+from agentrt.base.text_columns import wrapped
 from agentrt.cli.run_argument import Folder, run_argument
+from agentrt.cli.standard_streams import terminal_width
 
 if TYPE_CHECKING:
     from agentrt.telemetry.node_figures import Figures
@@ -63,7 +65,7 @@ def diff(
     if as_json:
         lines = [json.dumps(diff_object(found), ensure_ascii=False, separators=(",", ":"))]
     else:
-        lines = list(lines_of(found))
+        lines = list(lines_of(found, terminal_width()))
     sys.stdout.write("\n".join(lines) + "\n")
     return exit_code(found, most_percent)
 
@@ -95,14 +97,21 @@ def exit_code(diff: TraceDiff, most_percent: float | None) -> int:
     return TOO_SLOW if diff.b.compound_ms > diff.a.compound_ms * (1 + most_percent / 100) else 0
 
 
-def lines_of(diff: TraceDiff) -> Iterator[str]:
-    """The difference for people."""
-    yield from _run_lines(diff)
+def lines_of(diff: TraceDiff, width: int = 0) -> Iterator[str]:
+    """The difference for people.
+
+    Args:
+        diff: The difference.
+        width: Columns of the terminal; 0 if it goes elsewhere.
+    """
+    for line in _run_lines(diff):
+        yield from wrapped(line, width, indent=3)
     yield ""
-    yield from _table(diff)
-    yield _FOOT
+    yield from _table(diff, width)
+    yield from wrapped(_FOOT, width, indent=2)
     yield ""
-    yield from _lists(diff)
+    for line in _lists(diff):
+        yield from wrapped(line, width, indent=2)
 
 
 def _run_lines(diff: TraceDiff) -> Iterator[str]:
@@ -113,27 +122,36 @@ def _run_lines(diff: TraceDiff) -> Iterator[str]:
         yield "These are runs of two programs: nodes are matched as far as their names agree."
 
 
-def _table(diff: TraceDiff) -> Iterator[str]:
-    rows = [(_name(one), one.node.kind, _mark(one), _cells(one)) for one in diff.nodes]
+def _table(diff: TraceDiff, most: int) -> Iterator[str]:
+    rows: list[tuple[str, str, str, Sequence[str]]] = [
+        (_name(one), one.node.kind, _mark(one), _cells(one)) for one in diff.nodes
+    ]
     total = _changed(diff.a.total, diff.b.total)
     rows.append(("all leaves", "", " ", total))
     width = min(_WIDEST_NAME, max(len(name) for name, *_ in rows))
     money = any(cells[-1] for *_, cells in rows)
     columns = (*_COLUMNS, "cost") if money else _COLUMNS
-    widths = [
-        max(len(head), *(len(cells[i]) for *_, cells in rows)) for i, head in enumerate(columns)
-    ]
-    yield _row("node", "kind", " ", columns, width, widths)
+    rows = [("node", "kind", " ", columns), *rows]
+    widths = [max(len(cells[i]) for *_, cells in rows) for i in range(len(columns))]
+    gap, kinds = 2, 9
+    if most and width + 2 + kinds + sum(widths) + gap * len(widths) > most:
+        told = [i for i in range(len(columns)) if any(cells[i] for *_, cells in rows[1:])]
+        rows = [(name, kind, mark, [cells[i] for i in told]) for name, kind, mark, cells in rows]
+        widths = [widths[i] for i in told]
+        gap = 1
+        if width + 2 + kinds + sum(widths) + gap * len(widths) > most:
+            kinds = 0
     for name, kind, mark, cells in rows:
-        yield _row(name, kind, mark, cells[: len(columns)], width, widths)
+        middle = f"{mark} {kind:<{kinds - 1}}" if kinds else mark
+        yield _row(name, middle, cells[: len(widths)], width, widths, " " * gap)
 
 
 def _row(
-    name: str, kind: str, mark: str, cells: Sequence[str], width: int, widths: Sequence[int]
+    name: str, middle: str, cells: Sequence[str], width: int, widths: Sequence[int], gap: str
 ) -> str:
     shown = name if len(name) <= width else f"…{name[1 - width :]}"
-    figures = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-    return f"{shown:<{width}} {mark} {kind:<8}  {figures}".rstrip()
+    figures = gap.join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    return f"{shown:<{width}} {middle}{gap}{figures}".rstrip()
 
 
 def _cells(change: NodeChange) -> tuple[str, ...]:

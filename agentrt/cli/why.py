@@ -41,13 +41,13 @@ _ELSEWHERE = ("queued_s", "place", "others_waiting")
 def table(trace: TraceNodes) -> Iterator[str]:
     """The nodes of a run, each child under its parent, with their start, duration and waits."""
     width = max(len(_indented(node_id)) for node_id in trace.nodes) if trace.nodes else 4
-    heads = "".join(f"{head:>10}" for head in ("start ms", "took ms", *_WAITS))
+    heads = "".join(f"{head:>9}" for head in ("start ms", "took ms", *_WAITS))
     yield f"{'node':{width}}  {'kind':8}{heads}"
     for node_id in _parents_first(list(trace.nodes)):
         span = trace.nodes[node_id]
         waits = {wait.label: wait.ms for wait in trace.waits(span)}
         figures = (trace.start_ms(span), length_ms(span), *(waits.get(one, 0.0) for one in _WAITS))
-        tags = "".join(f"{figure:>10.1f}" for figure in figures)
+        tags = "".join(f"{figure:>9.1f}" for figure in figures)
         mark = "  *" if span.attributes.get(names.CRITICAL) else ""
         failed = "  failed" if span.error is not None else ""
         kind = span.attributes[names.NODE_KIND]

@@ -72,6 +72,17 @@ def test_each_node_has_a_row_and_the_sums_stand_below(diff: Callable[..., Any]) 
     assert "only in B: tool2" in lines
 
 
+def test_it_fits_the_terminal(diff: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = diff("a1", "c3").out
+    assert max(map(len, whole.splitlines())) > 80
+    monkeypatch.setattr("agentrt.cli.trace_diff.terminal_width", lambda: 80)
+    narrow = diff("a1", "c3").out
+    assert max(map(len, narrow.splitlines())) <= 80
+    row = next(line for line in narrow.splitlines() if "generate0" in line)
+    assert row.split()[-4:] == ["700.0", "500.0", "-200.0", "-200.0"]
+    assert "on both critical" in narrow
+
+
 def test_the_same_as_data(diff: Callable[..., Any]) -> None:
     told = diff("a1", "b2", "--json").json
     assert told["schema"] == "agentrt.diff/1"
