@@ -34,6 +34,7 @@ class SyncedLines:
             raise
         self._end_bytes = content.rfind(b"\n") + 1
         self._content = content[: self._end_bytes]
+        self._cut_off = content[self._end_bytes :]
 
     def read(self) -> list[str]:
         """The lines that stood there at first.
@@ -42,6 +43,11 @@ class SyncedLines:
             ValueError: They are not UTF-8.
         """
         return self._content.decode().split("\n")[:-1]
+
+    @property
+    def cut_off(self) -> bytes:
+        """What stood behind the last line at first."""
+        return self._cut_off
 
     def append(self, line: str) -> None:
         """Write a line, and wait for the disk.

@@ -111,7 +111,11 @@ def tune(
         Path, typer.Option("--out", metavar="FILE", help="The file that is written.")
     ] = Path("agentrt.toml"),
     force: Annotated[
-        bool, typer.Option("--force", help="Change a file that is there; the rest of it stays.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Write over a file that is there; what else it gets is that of agentrt.toml.",
+        ),
     ] = False,
     form: Annotated[
         str, typer.Option("--format", metavar="text|json", help="What standard output gets.")

@@ -88,6 +88,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["run", "--json", "."], "--json .: is a folder"),
         (["fleet", "--engines", "0"], "cannot be simulated"),
         (["fit", "nowhere.json", "--out", "x.json"], "cannot read nowhere.json"),
+        (["validate", "--shapes", "poem"], "no shape of programs 'poem'"),
         (["validate", "--policies", "oracle"], "the engine serves by"),
         (["calibrate", "--out", "x", "--model", "a", "--shape", "micro"], "are two models"),
     ],

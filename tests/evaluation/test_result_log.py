@@ -65,3 +65,17 @@ def test_results_of_later_turns_are_apart(tmp_path: Path) -> None:
     found.close()
     assert found.results == {("one", "a"): first}
     assert found.timings == {("one", "a", 2): again}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"notes of mine", b'{"a": 1}'])
+def test_a_foreign_file_without_a_line_end_is_not_taken_for_a_cut_off_one(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="is no file of an evaluation"):
+        ResultLog(path, HEADER)
+    assert path.read_bytes() == content
+    path.write_bytes(b'{"evaluat')
+    ResultLog(path, HEADER).close()
+    assert path.read_text().startswith('{"evaluation"')

@@ -22,6 +22,7 @@ from agentrt.lab.sim.flags import ValidateFlags
 from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.validate import MOST_ERROR, Validation, validate
 from agentrt.lab.sim.validation_page import to_json, validation_page
+from agentrt.lab.workloads.shapes import shape_named
 from agentrt.lab.workloads.trace import Workload
 
 LOADS = (0.5, 0.3, 0.6, 0.9)
@@ -40,6 +41,8 @@ def run_validation(flags: ValidateFlags) -> None:
     require(flags.programs >= 4, few, "Give 4 or more; 24 or so")
     none = f"--repeats {flags.repeats} measures nothing"
     require(flags.repeats >= 1, none, "Give 1 or more; 2 or so")
+    for shape in names(flags.shapes):
+        shape_named(shape)
     model = bench_model(flags.shape)
     costs = _costs(model, flags)
     setup = Setup(costs, flags.kv_tokens, start_tokens=start_tokens(model), greedy=True)

@@ -50,6 +50,9 @@ class CaseResult:
     turn: int = 0
 
 
+_BEGIN = b'{"evaluation": '
+
+
 class ResultLog:
     """Results in a file, one JSON object a line, each synced.
 
@@ -105,7 +108,10 @@ class ResultLog:
         """The results of the file; configurations that it lacks are added to it."""
         known: dict[str, Any] = {}
         rows: list[CaseResult] = []
+        cut_off = self._lines.cut_off
         try:
+            if not self._lines.read() and not _BEGIN.startswith(cut_off[: len(_BEGIN)]):
+                raise ValueError("it begins otherwise")  # no first line that was cut off
             for number, line in enumerate(self._lines.read()):
                 row = json.loads(line)
                 if number == 0 or "evaluation" in row:
