@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -107,6 +108,8 @@ def quantize(
 
     require_packages("agentrt quantize")
     _check_method(method, calibrate)
+    if not math.isfinite(damping):
+        raise UsageError(f"--damping {damping} is no share", hint="Give 0.01 or so")
     from agentrt.cli.calibration_file import read_sequences
     from agentrt.engine.models.quantiser.checkpoint_quantiser import quantise_checkpoint
     from agentrt.engine.models.quantiser.checkpoint_writer import refuse_existing

@@ -70,6 +70,7 @@ def quick_words(*words: str) -> list[str]:
     [
         (["--method", "int3"], "--method int3 is none"),
         (["--method", "gptq"], "--method gptq looks at activations"),
+        (["--method", "int4", "--damping", "inf"], "--damping inf is no share"),
         (["--method", "int4", "--calibrate", "some.txt"], "--method int4 looks at no activations"),
         (["--method", "awq", "--calibrate", "none.txt"], "none.txt cannot be read"),
         (["--method", "int4", "--group", "100"], "128 inputs, which groups of 100 do not divide"),
