@@ -128,6 +128,7 @@ def test_without_turns_or_for_the_cost_there_is_no_final() -> None:
         race = Race(steady([(1.0, 1.0), (0.5, 1.0)], 8), rules)
         assert race.end().final is None
         assert order(race) == []
+        assert ((0, BESIDE) in race.timings) == (rules.objective != "cost")
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -172,10 +172,11 @@ class _Race:
         return RaceTurn(at, tuple(range(len(self._results[at]), cases)))
 
     def _heat(self, running: Sequence[int], cases: int) -> list[RaceTurn]:
-        """The turns of a heat, with those of the baseline as a measure of the load."""
+        """The turns of a heat, and those of the baseline as a measure of the load where it counts."""
         reached = {at: len(self._results[at]) for at in running}
         numbers = dict.fromkeys(running, FIRST)
-        if self._places[BASELINE].state == "kept" and running:
+        by_time = self._rules.objective in LATENCY_SHARES
+        if by_time and self._places[BASELINE].state == "kept" and running:
             reached = {BASELINE: len(self._beside), **reached}
             numbers[BASELINE] = BESIDE
         return mirrored(reached, numbers, cases)
