@@ -91,7 +91,9 @@ def test_many_prompts_do_not_wait_for_one_output() -> None:
     assert prefilled(engine, 1) == [0], "four prompts would wait for 60 ms to spare one 200"
 
 
-@pytest.mark.parametrize(("policy", "first"), [("fcfs", 900), ("clairvoyant", 200)])
+@pytest.mark.parametrize(
+    ("policy", "first"), [("fcfs", 900), ("rwa", 200), ("oracle", 200), ("clairvoyant", 200)]
+)
 def test_a_step_takes_at_most_twenty_times_its_fixed_time(policy: PolicyName, first: int) -> None:
     """20 ms of a step are worth 200 tokens of 2 ms; the others take what fits."""
     engine = Engine(policy, pages=400, slots=8, step_tokens=1000)

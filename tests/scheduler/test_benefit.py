@@ -7,8 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.protocol.step_output import Ledger, StepRecord
-from agentrt.scheduler.admission.benefit import HIGH, LOW, MIN_SAMPLES, AdmissionBenefit
-from agentrt.scheduler.admission.controller import NO_BENEFIT, AdmissionControl
+from agentrt.scheduler.admission.benefit import (
+    HIGH,
+    LOW,
+    MIN_SAMPLES,
+    NO_BENEFIT,
+    AdmissionBenefit,
+)
+from agentrt.scheduler.admission.controller import AdmissionControl
 from agentrt.scheduler.estimates.step_model import StepTime
 
 Make = Callable[..., Any]

@@ -212,6 +212,7 @@ class Scheduler:
             if self.queue.prompts_yield:
                 decoding = [self.running[request_id] for request_id in scheduled]
                 self.prompt_yield.begin_step(decoding, len(ordered))
+            if not self.queue.long_steps:
                 budget.remaining_tokens = self.prompt_yield.limit_tokens(budget.remaining_tokens)
             if len(ordered) > 1:
                 self._schedule_overdue(ordered, budget, now_s)

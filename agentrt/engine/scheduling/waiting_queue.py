@@ -55,6 +55,11 @@ class WaitingQueue:
         return self._active_order.policy.groups_forks
 
     @property
+    def long_steps(self) -> bool:
+        """Whether prompts may fill a step, however long it then takes."""
+        return self._active_order.policy.long_steps
+
+    @property
     def prompts_yield(self) -> bool:
         """Whether prompts wait for more urgent decodes that end soon."""
         return self._active_order.policy.prompts_yield

@@ -236,7 +236,7 @@ class StepRunner:
         self._ended_s = ended_s
         if not any(step.decodes):
             self._note_prefill(records[0])
-        if self._scheduler.queue.prompts_yield:
+        if not self._scheduler.queue.long_steps:
             for record in records:
                 self._scheduler.prompt_yield.note_step(record)
         if self._drafter.is_adaptive:

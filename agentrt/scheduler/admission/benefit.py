@@ -20,6 +20,8 @@ DECAY = 0.998
 LOW, HIGH = 0.2, 0.3
 """Hysteresis: between them the answer stays. Below 1, since several sequences share a step."""
 
+NO_BENEFIT = "contexts take less to compute again than steps that fewer share"
+
 _MIN_GENERATIONS = (1.0 - DECAY**MIN_SAMPLES) / (1.0 - DECAY) - 1e-9
 
 

@@ -3,7 +3,8 @@
 Without it many runs begin, each takes part of the KV cache and waits for more, and contexts are
 evicted and recomputed; with it the same work needs less time. A run commits the peak that past runs
 of its template had (`kv_need`, `kv_prior` while they are few), or its actual need once that is
-more. An admitted run always goes on, and one run may always run.
+more. An admitted run always goes on, and one run may always run. If the policy goes by remaining
+work, a run may use what longer runs will need only after it has ended (`growth`).
 
 Runs that do not fit are overtaken by others that do (backfill). The longest waiting run gets a
 reservation once it has waited ten times as long as it would take alone: from then on others
@@ -22,7 +23,8 @@ from dataclasses import replace
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.step_output import Ledger, StepRecord
-from agentrt.scheduler.admission.benefit import AdmissionBenefit
+from agentrt.scheduler.admission.benefit import NO_BENEFIT, AdmissionBenefit
+from agentrt.scheduler.admission.growth import LateGrowth
 from agentrt.scheduler.admission.kv_budget import KvBudget, Reservation, fit_reason, reserve
 from agentrt.scheduler.admission.kv_need import KvNeed, kv_need, true_kv_need
 from agentrt.scheduler.admission.thrashing import STEP, Thrashing
@@ -44,8 +46,6 @@ IDLE_S = 1.0
 KNOWN_GROWTH_SHARE = 0.5
 """Share of its growth that a run commits if its peak is known: on average it has that much of it
 while it grows. Learned peaks are exceeded, so that all of their growth is committed."""
-
-NO_BENEFIT = "contexts take less to compute again than steps that fewer share"
 
 
 class AdmissionControl:
@@ -262,6 +262,7 @@ class AdmissionControl:
         reserved = self._reserved_run(now_s) if closed and not self.foresees else None
         reservation: Reservation | None = None
         waves = self._waves(now_s, order)
+        late = self._late_growth(now_s) if order.policy.borrows else {}
         held = list(self.held)
         if len(held) > 1:
             held.sort(key=lambda run: self._priority(run, needs[run], now_s, order))
@@ -270,6 +271,8 @@ class AdmissionControl:
             if waves:
                 key = self._priority(run, needs[run], now_s, order)[0]
                 room = with_waves(free, (given for other, given in waves if other > key))
+            if late and run.path_p50_s:
+                room = {at: room[at] + late[at].after(run.path_p50_s) for at in room}
             reason = fit_reason(needs[run], room, in_use) if closed else NO_BENEFIT
             if reason and reserved is not None and run is not reserved:
                 reservation = reservation or self._reservation(
@@ -326,6 +329,17 @@ class AdmissionControl:
                 found.append((order.key(now_s, info), given))
         return found
 
+    def _late_growth(self, now_s: float) -> dict[str, LateGrowth]:
+        """Growth of the admitted runs, by role."""
+        return {
+            role: LateGrowth(
+                (run.path_p50_s, self._tokens_of(run, role, now_s) - known.context_tokens)
+                for run in self.running
+                if (known := run.footprints.get(role)) is not None
+            )
+            for role in self.budgets
+        }
+
     def _reserved_run(self, now_s: float) -> RunState | None:
         """The longest waiting run, if it has waited long for its expected duration."""
         for run in self.held:
@@ -343,14 +357,9 @@ class AdmissionControl:
         admitted: list[RunState],
         now_s: float,
     ) -> Reservation:
-        """When the reserved run can begin, by the expected ends of the running runs.
-
-        A run is expected to end within the p90 of its template; runs without estimates are left
-        out.
-        """
-        ends = [(run.ends_at_s, run) for run in self.running]
-        ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in admitted]
-        known = [(at_s, run) for at_s, run in ends if at_s is not None]
+        """When the reserved run can begin, by the p90 of the ends of runs with estimates."""
+        known = [(run.ends_at_s, run) for run in self.running if run.ends_at_s is not None]
+        known += [(now_s + run.path_p90_s, run) for run in admitted if run.path_p90_s]
         known.sort(key=lambda end: end[0])
 
         def tokens_of(run: RunState) -> dict[str, float]:

@@ -24,8 +24,10 @@ class Clairvoyant:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = True
+    long_steps: bool = False
     prompts_yield: bool = True
     foresees: bool = True
+    borrows: bool = False
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s

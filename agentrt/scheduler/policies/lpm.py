@@ -20,8 +20,10 @@ class Lpm:
     refresh_steps: int = 1
     time_invariant: bool = True
     groups_forks: bool = False
+    long_steps: bool = True
     prompts_yield: bool = False
     foresees: bool = False
+    borrows: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

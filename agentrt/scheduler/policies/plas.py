@@ -35,8 +35,10 @@ class Plas:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = False
+    long_steps: bool = True
     prompts_yield: bool = False
     foresees: bool = False
+    borrows: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

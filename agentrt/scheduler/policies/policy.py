@@ -31,9 +31,12 @@ class Policy(Protocol):
         refresh_steps: Engine steps for which a key may be cached while the info is the same.
         time_invariant: Whether a key depends on the info and the cached tokens only.
         groups_forks: Whether requests of one run with a common prefix are admitted together.
+        long_steps: Whether prompts may fill a step. Otherwise they take at most a multiple of its
+            fixed time, since every decode in it waits for them.
         prompts_yield: Whether a prompt waits for more urgent decodes that end soon.
         foresees: Whether admission control goes by what a replay knows, and takes admissions back
             for shorter runs.
+        borrows: Whether a run is admitted to memory that longer runs need after its end.
     """
 
     name: Name
@@ -41,8 +44,10 @@ class Policy(Protocol):
     refresh_steps: int
     time_invariant: bool
     groups_forks: bool
+    long_steps: bool
     prompts_yield: bool
     foresees: bool
+    borrows: bool
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

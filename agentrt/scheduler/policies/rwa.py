@@ -30,8 +30,10 @@ class Rwa:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = True
+    long_steps: bool = False
     prompts_yield: bool = False
     foresees: bool = False
+    borrows: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s
