@@ -31,8 +31,7 @@ INLINE u32 load_bytes(const e4m3 *from) {
 }
 #else
 INLINE u32 load_bytes(const e4m3 *from) {
-  typedef uint8_t u8x16 __attribute__((vector_size(16), aligned(1), may_alias));
-  return __builtin_convertvector(*(const u8x16 *)from, u32);
+  return widened_from<u32, uint8_t>(from);
 }
 #endif
 

@@ -8,17 +8,10 @@
 #include <cmath>
 #include <type_traits>
 
-<<<<<<< HEAD
-#include "shuffle.h"
-=======
 #include "e4m3.h"
-#include "vector.h"
+#include "shuffle.h"
 
 enum class KvCoding : int32_t { NONE = 0, STEPS = 1, E4M3 = 2 };
-
-typedef int8_t i8x16 __attribute__((vector_size(16)));
-typedef i8x16 i8_anywhere __attribute__((aligned(1), may_alias));
->>>>>>> 8b3faff1 (kernels: Keep KV in FP8 beside int8)
 
 template <class C>
 constexpr bool are_floats() {
@@ -136,10 +129,11 @@ INLINE i32 nearest_codes(f32 value) {
 #if defined(__AVX512F__)
   return (i32)_mm512_cvtps_epi32((__m512)value);
 #else
-  i32 whole;
-  UNROLL
-  for (int i = 0; i < LANES; i++) whole[i] = (int32_t)__builtin_nearbyintf(value[i]);
-  return whole;
+  float values[LANES];
+  int32_t whole[LANES];
+  store(values, value);
+  for (int i = 0; i < LANES; i++) whole[i] = (int32_t)std::nearbyint(values[i]);
+  return (i32)load_bits(whole);
 #endif
 }
 
@@ -160,11 +154,10 @@ static void encode_head(const float *x, int dim, C *codes, bf16 *to_scale) {
       along += turned * code;
       squares += code * code;
     }
-    i8x16 bytes;
 #if defined(__AVX512F__)
-    bytes = (i8x16)_mm512_cvtepi32_epi8((__m512i)whole);
+    __m128i bytes = _mm512_cvtepi32_epi8((__m512i)whole);
 #else
-    bytes = __builtin_convertvector(whole, i8x16);
+    auto bytes = converted_to<Lanes<int8_t, LANES>>(whole);
 #endif
     memcpy(codes + at, &bytes, count);
   }
