@@ -46,7 +46,7 @@ class MovableExperts:
         count: E.
         block_bytes: Bytes of an expert in one block, a multiple of 64.
         is_quantised: Whether its matrices are.
-        packed: Those that were packed already: all or none.
+        packed: Experts that were packed already: all or none.
 
     Raises:
         ValueError: The experts are not alike.

@@ -12,7 +12,6 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, UsageError
 from agentrt.cli.doctor import lines_of_model
 from agentrt.engine.models.loader import load_model
-from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.self_check import network_logits
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.report import model_report
@@ -153,10 +152,10 @@ def test_what_has_no_experts_here_refuses_a_bound_for_them(kind, model_dir):
 
 
 @pytest.mark.usefixtures("native_kernels")
-def test_a_kind_that_was_never_checked_is_trusted(model_dir, tmp_path, monkeypatch):
+def test_a_kind_that_was_never_checked_is_trusted(engine, tmp_path):
     """The comparison would hold all experts in memory; what is asked for is done nevertheless."""
-    monkeypatch.setattr(self_check, "cache_directory", lambda: tmp_path / "checked")
-    config = EngineConfig(model_dir("mixtral"), expert_memory="1MB", kernels="cpu")
+    engine.save_model("mixtral", tmp_path / "model", num_local_experts=3)
+    config = EngineConfig(tmp_path / "model", expert_memory="1MB", kernels="cpu")
     assert load_model(config).report.self_check.startswith("trusted: transformers would hold")
     always = dataclasses.replace(config, self_check="always")
     assert load_model(always).report.self_check.startswith("held")
