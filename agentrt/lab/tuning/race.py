@@ -172,7 +172,7 @@ class _Race:
         return RaceTurn(at, tuple(range(len(self._results[at]), cases)))
 
     def _heat(self, running: Sequence[int], cases: int) -> list[RaceTurn]:
-        """The turns of a heat, and those of the baseline as a measure of the load where it counts."""
+        """The turns of a heat, and of the baseline as a measure of the load where it counts."""
         reached = {at: len(self._results[at]) for at in running}
         numbers = dict.fromkeys(running, FIRST)
         by_time = self._rules.objective in LATENCY_SHARES
