@@ -38,7 +38,7 @@ def unreadable(path: Path, error: Exception, *, hint: str) -> ModelInvalid:
         path: The file.
         error: The reason in the words of what read it. Of a file without the right to read it
             safetensors says that there is none.
-        hint: What to do if it is there and may be read.
+        hint: The remedy for a file that is broken.
     """
     if path.exists() and not os.access(path, os.R_OK):
         return ModelInvalid(

@@ -21,7 +21,7 @@ def check_output(path: Path, flag: str = "", *, makes_folders: bool = False) -> 
         makes_folders: Whether folders above it are made with it.
 
     Raises:
-        UsageError: It is a folder, its folder is missing, or it may not be written.
+        UsageError: A folder has that name, its own folder is missing, or a right is.
 
     Example:
         >>> check_output(Path("/"), "--out")
@@ -51,7 +51,7 @@ def write_output(path: Path, text: str, *, private: bool = False) -> None:
 
     Args:
         path: The file; its folder has to be there.
-        text: Its text; half of a surrogate pair is written as an escape.
+        text: Text of the file; lone surrogates are escaped.
         private: Whether only its owner can read it.
 
     Raises:

@@ -46,7 +46,7 @@ class SyncedLines:
 
     @property
     def cut_off(self) -> bytes:
-        """What stood behind the last line at first."""
+        """Bytes behind the last line when the file was opened."""
         return self._cut_off
 
     def append(self, line: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import typer
-
-from agentrt.cli.command_group import CommandGroup
+from typer.core import TyperGroup
 
 TITLES = {
     "init": "Make a folder with a program, a tool and a test that passes.",
@@ -26,6 +26,17 @@ TITLES = {
     "sim": "Simulate many programs on one engine or many, with the scheduler of production.",
 }
 """Title of each command, equal to that of its code."""
+
+
+class CommandGroup(TyperGroup):
+    """A group that wraps long titles of its commands, where typer ends them with three dots."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and command.help and not command.short_help:
+                command.short_help = " ".join(command.help.partition("\n\n")[0].split())
+        super().format_commands(ctx, formatter)
 
 
 def add_late_commands(app: typer.Typer, called: str) -> None:

@@ -15,16 +15,14 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from agentrt.base.engines.engine_file import EMBEDDED
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
-from agentrt.cli.command_group import CommandGroup
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.draft_flags import DraftModel
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, helpful_traceback, report
 from agentrt.cli.format_flags import Activations, ExpertMemory, KvCacheDtype, Weights
-from agentrt.cli.late_commands import add_late_commands
+from agentrt.cli.late_commands import CommandGroup, add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
 from agentrt.cli.standard_streams import StandardOutputError, open_standard_streams
@@ -152,7 +150,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
-    if engine and engine != EMBEDDED:
+    if engine not in ("", "embedded"):
         from agentrt.cli.engine_check import print_check
 
         for flag, given in zip(OF_EMBEDDED, (weights, activations, kv_cache_dtype), strict=True):
