@@ -14,6 +14,7 @@ operation allocates in proportion to a history (the reference does, for it is wr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,6 +142,22 @@ class CodeLinear(Protocol):
 
     def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """`x @ weight.T + bias` for `x` `[T, W]`: `[T, N]`, which may be written to `out`."""
+        ...
+
+
+class CodeExperts(Protocol):
+    """A quantised matrix of each expert, laid out as a set reads them."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the weights as they are kept."""
+        ...
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """`x` `[T, W]`, sorted by expert, to `out` `[T, N]`; see `Kernels.grouped_linear`.
+
+        Rows past the last of `expert_start` are left alone.
+        """
         ...
 
 
@@ -286,5 +303,19 @@ class Kernels(Protocol):
 
         Raises:
             ValueError: The set does not take this form.
+        """
+        ...
+
+    def pack_expert_codes(
+        self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
+    ) -> CodeExperts:
+        """Lay out one quantised matrix of each expert on their device; they stay in codes.
+
+        Args:
+            weights: `[N, W]` each, rows are outputs.
+            biases: `[E, N]`, or None.
+
+        Raises:
+            ValueError: The set does not take this form, or not several of them together.
         """
         ...

@@ -14,6 +14,9 @@ from agentrt_kernels.cpu.nibbles import unpack_nibbles
 
 E4M3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
 """Values of the codes of eight bits with four of exponent and three of mantissa."""
+_POSITIVE = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+E2M1 = torch.tensor([*_POSITIVE, *(-one for one in _POSITIVE)])
+"""Values of the codes of four bits with two of exponent and one of mantissa: those of MXFP4."""
 MOST_E4M3 = 448.0
 MIDDLE_CODE = 8
 """The code of four bits that stands for zero if a matrix has no zeros of its own."""

@@ -6,6 +6,7 @@ Each operation computes in fp32 (the sampler in fp64) and rounds once, where it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.kv_codes import decode_heads, encode_heads
+from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
 from agentrt_kernels.quantised_weight import QuantisedWeight, quantised_linear
 
 NEGLIGIBLE = 40.0
@@ -53,6 +55,12 @@ class Reference:
     def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> ReferenceLinear:
         """See `Kernels.pack_codes`."""
         return ReferenceLinear(weight, bias)
+
+    def pack_expert_codes(
+        self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
+    ) -> LoopedCodes:
+        """See `Kernels.pack_expert_codes`."""
+        return looped_codes(self.pack_codes, weights, biases)
 
     def rms_norm(
         self,

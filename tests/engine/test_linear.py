@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agentrt.base.errors import InternalError
+from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.models.quantisation import quantised
 from agentrt.engine.ops import linear
 from agentrt.engine.ops.experts import NativeExperts, SortedExperts
@@ -68,13 +68,22 @@ def test_who_chooses_what():
         assert isinstance(door(others).experts(experts, SILU), SortedExperts)
 
 
-def test_quantised_experts_stay_so_one_by_one_and_are_refused_in_groups():
-    packed = quantised(some(6, 4), 8, 0)
-    experts = [ExpertMatrices(packed, None, some(4, 3), None)]
-    looped = door(TorchKernels())
-    assert isinstance(looped.experts(experts, SILU), SortedExperts)
-    assert looped.quantised_bytes > 0
-    with pytest.raises(InternalError, match="reference kernels multiply by no quantised experts"):
+@pytest.mark.parametrize("kernels", [TorchKernels(), load("reference")], ids=lambda one: one.name)
+def test_quantised_experts_stay_so(kernels):
+    """A projection may be plain beside another that is not."""
+    packed = [quantised(some(6, 4), 8, 0) for _ in range(2)]
+    experts = [ExpertMatrices(one, None, some(4, 3), None) for one in packed]
+    made = door(kernels)
+    assert isinstance(made.experts(experts, SILU), SortedExperts)
+    assert made.quantised_bytes == sum(one.resident_bytes for one in packed)
+
+
+def test_experts_of_which_some_are_quantised_are_refused_in_groups():
+    experts = [
+        ExpertMatrices(one, None, some(4, 3), None)
+        for one in (quantised(some(6, 4), 8, 0), some(6, 4))
+    ]
+    with pytest.raises(EngineUnavailable, match="some of a layer's experts are quantised"):
         door(load("reference")).experts(experts, SILU)
 
 

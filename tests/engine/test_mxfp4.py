@@ -1,12 +1,8 @@
 """MXFP4: gpt-oss as it is published, whose experts stay in their codes of four bits."""
 
-import json
-
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
-from transformers.utils.quantization_config import Mxfp4Config
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
@@ -14,53 +10,23 @@ from agentrt.engine.models.checkpoint import tensor_shapes, tensors
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.models.published.mxfp4 import E2M1
+from agentrt_kernels.quantised_weight import E2M1
 from tests.engine.gguf_models import greedy_ids
+from tests.engine.mxfp4_models import edit, read_by_transformers, written_in_mxfp4
 from tests.engine.published_models import logits_of
 
 CPU = torch.device("cpu")
 PROMPTS = [[(3 * at) % 250 for at in range(length)] for length in (30, 4, 17)]
 
 
-def write(path, engine, *, exponents=(118, 124)):
-    """A tiny gpt-oss with drawn codes and exponents in place of its experts."""
-    engine.save_model("gpt_oss", path, intermediate_size=96)
-    weights, draws = load_file(path / "model.safetensors"), torch.Generator().manual_seed(0)
-    for name in [name for name in weights if name.endswith("_proj")]:
-        experts, inputs, outputs = weights.pop(name).shape
-        size = (experts, outputs, inputs // 32)
-        blocks = torch.randint(0, 256, (*size, 16), generator=draws)
-        scales = torch.randint(exponents[0], exponents[1], size, generator=draws)
-        weights |= {f"{name}_blocks": blocks.byte(), f"{name}_scales": scales.byte()}
-    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
-    edit(path, {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]})
-    return path
-
-
-def edit(path, settings):
-    config = json.loads((path / "config.json").read_text())
-    config["quantization_config"] = settings
-    (path / "config.json").write_text(json.dumps(config))
-
-
 @pytest.fixture
 def published(engine, tmp_path):
-    return write(tmp_path / "published", engine)
-
-
-def read_by_transformers(published, saved):
-    """The checkpoint with plain weights, as transformers unpacks it."""
-    how = Mxfp4Config(dequantize=True)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        published, dtype="float32", quantization_config=how
-    )
-    model.save_pretrained(saved, save_original_format=False)
-    return saved
+    return written_in_mxfp4(tmp_path / "published", engine)
 
 
 @pytest.mark.parametrize(("exponents", "dtype"), [((118, 124), "float16"), ((60, 90), "float32")])
 def test_values_are_those_that_transformers_reads(engine, tmp_path, exponents, dtype):
-    path = write(tmp_path / "published", engine, exponents=exponents)
+    path = written_in_mxfp4(tmp_path / "published", engine, exponents=exponents)
     exact = load_file(read_by_transformers(path, tmp_path / "saved") / "model.safetensors")
     assert tensor_shapes(path) == {name: tuple(one.shape) for name, one in exact.items()}
     for name, own in tensors(path, torch.float32, CPU):

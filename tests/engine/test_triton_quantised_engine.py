@@ -109,7 +109,6 @@ def test_codes_alone_go_to_the_device(model_dir, plain) -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        ("mixtral", {"weights": "int4"}, "experts take the cpu kernels"),
         ("llama", {"weights": "int8", "activations": "int8"}, "they take the cpu kernels"),
         ("llama", {"weights": "int8", "activations": "fp8"}, "are not in FP8"),
     ],

@@ -138,6 +138,22 @@ def call_quantised(dtype: torch.dtype, outputs: int, width: int) -> dict[str, di
     return told
 
 
+def call_experts(dtype: torch.dtype, outputs: int, width: int) -> dict[str, dict[str, object]]:
+    """The same with two experts, each of which has half of the rows; in one launch each."""
+    kernels = TritonKernels()
+    told: dict[str, dict[str, object]] = {}
+    biases = torch.empty(2, outputs, dtype=dtype)
+    for kind in KINDS:
+        weights = [stored(kind, outputs, width, torch.device("cpu"), seed) for seed in range(2)]
+        experts = kernels.pack_expert_codes(weights, biases)
+        for rows in (2, 64, 2048):
+            USED.clear()
+            x, out = torch.empty(rows, width, dtype=dtype), torch.empty(rows, outputs, dtype=dtype)
+            experts.apply(x, whole(0, rows // 2, rows), out)
+            told |= {f"{kernel} of {kind}, {rows} rows": used for kernel, used in USED.items()}
+    return told
+
+
 if __name__ == "__main__":
     driver.set_active(Hopper())
     # Tiles, launches that overlap, and matrix units of FP8.
@@ -153,4 +169,6 @@ if __name__ == "__main__":
         call_coded(kind, 8, 2, int(sys.argv[1]))
         coded[name] = dict(USED)
     quantised = call_quantised(torch.bfloat16, 4096, 4096)
-    print(json.dumps({"plain": plain, "coded": coded, "quantised": quantised}))
+    experts = call_experts(torch.bfloat16, 4096, 4096)
+    told = {"plain": plain, "coded": coded, "quantised": quantised, "experts": experts}
+    print(json.dumps(told))

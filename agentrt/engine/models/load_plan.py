@@ -203,8 +203,6 @@ def _check_quantisation(plan: LoadPlan) -> None:
     elif isinstance(plan.kernels.kernels, TorchKernels):  # would unpack them for each product
         fault = f"they take the cpu or triton kernels, and these are {plan.kernels.kernels.name}: "
         fault += plan.kernels.reason
-    elif plan.shape.experts is not None and not isinstance(plan.kernels.kernels, CpuKernels):
-        fault = f"experts take the cpu kernels for them, not the {plan.kernels.kernels.name} ones"
     if fault is not None:
         if plan.quantisation is None:
             raise EngineUnavailable(

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from agentrt.base.errors import EngineUnavailable, InternalError
+from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.experts import (
     GroupedExperts,
+    GroupedLinear,
     NativeExperts,
     RoutedExperts,
     SortedExperts,
@@ -30,6 +31,7 @@ from agentrt_kernels.contract import Activation, CodeLinear, Kernels
 from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
+from agentrt_kernels.looped_experts import LoopedExperts
 from agentrt_kernels.quantised_weight import QuantisedWeight
 
 WeightFormat = Literal["native", "packed", "plain"]
@@ -73,23 +75,6 @@ class PackedLinear:
         """See `Linear`; the result is always new."""
         product: Tensor = self._multiply(x, self._weight, self._bias, "none", [], "")
         return product
-
-
-class LoopedExperts:
-    """Experts one after the other, if they have rows: on a CPU each reads its weights once."""
-
-    def __init__(self, experts: Sequence[Linear]) -> None:
-        self._experts = experts
-
-    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
-        """See `GroupedLinear`."""
-        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
-            if start < stop:
-                part = out[start:stop]
-                made = self._experts[expert].apply(x[start:stop], part)
-                if made is not part:
-                    part.copy_(made)
-        return out
 
 
 class LinearBackend:
@@ -137,10 +122,13 @@ class LinearBackend:
         try:
             return self._kernels.pack_codes(weight, bias)
         except ValueError as error:
-            raise EngineUnavailable(
-                f"{self._kernels.name} kernels do not multiply by these weights: {error}",
-                hint="Leave --activations, or serve the model elsewhere and pass --engine URL",
-            ) from error
+            raise self._refusal(f"{error}") from error
+
+    def _refusal(self, fault: str) -> EngineUnavailable:
+        return EngineUnavailable(
+            f"{self._kernels.name} kernels do not multiply by these weights: {fault}",
+            hint="Leave --activations, or serve the model elsewhere and pass --engine URL",
+        )
 
     def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
         """The experts of a layer, whose matrices stay quantised if they are; each is drawn once."""
@@ -172,18 +160,31 @@ class LinearBackend:
         return SortedExperts(gate_up, down, len(pairs), activation, self._kernels, device)
 
     def _grouped(self, experts: Sequence[ExpertMatrices], activation: Activation) -> RoutedExperts:
-        gate_up = _stacked([one.gate_up for one in experts], self._kernels)
-        down = _stacked([one.down for one in experts], self._kernels)
-        gate_up_bias = _stacked_biases([one.gate_up_bias for one in experts])
-        down_bias = _stacked_biases([one.down_bias for one in experts])
-        return SortedExperts(
-            GroupedExperts(gate_up, gate_up_bias, self._kernels),
-            GroupedExperts(down, down_bias, self._kernels),
-            len(experts),
-            activation,
-            self._kernels,
-            gate_up.device,
+        gate_up = self._grouped_linear(
+            [one.gate_up for one in experts], [one.gate_up_bias for one in experts]
         )
+        down = self._grouped_linear(
+            [one.down for one in experts], [one.down_bias for one in experts]
+        )
+        return SortedExperts(gate_up, down, len(experts), activation, self._kernels, self._device)
+
+    def _grouped_linear(
+        self, weights: Sequence[Tensor | QuantisedWeight], biases: Sequence[Tensor | None]
+    ) -> GroupedLinear:
+        plain = [one for one in weights if isinstance(one, Tensor)]
+        codes = [one for one in weights if not isinstance(one, Tensor)]
+        held = [one for one in biases if one is not None]
+        stacked = torch.stack(held) if held else None
+        if not codes:
+            return GroupedExperts(torch.stack(plain), stacked, self._kernels)
+        if plain:
+            raise self._refusal("some of a layer's experts are quantised and some are not")
+        try:
+            made = self._kernels.pack_expert_codes(codes, stacked)
+        except ValueError as error:
+            raise self._refusal(f"{error}") from error
+        self.quantised_bytes += made.resident_bytes
+        return made
 
 
 def _with_first(
@@ -193,19 +194,6 @@ def _with_first(
     rest = iter(experts)
     first = next(rest)
     return first, chain((first,), rest)
-
-
-def _stacked(weights: Sequence[Tensor | QuantisedWeight], kernels: Kernels) -> Tensor:
-    """`[E, N, W]` of E matrices `[N, W]`."""
-    plain = [one for one in weights if isinstance(one, Tensor)]
-    if len(plain) < len(weights):
-        raise InternalError(f"{kernels.name} kernels multiply by no quantised experts")
-    return torch.stack(plain)
-
-
-def _stacked_biases(biases: Sequence[Tensor | None]) -> Tensor | None:
-    plain = [one for one in biases if one is not None]
-    return torch.stack(plain) if plain else None
 
 
 def _choose_format(

@@ -52,7 +52,7 @@ def product(
 ) -> Work:
     """Rows times a matrix of codes, another one in each round."""
     one = stored(kind, outputs, inputs, device)
-    moved = _bytes(one) + rows * (inputs + outputs) * dtype.itemsize
+    moved = stored_bytes(one) + rows * (inputs + outputs) * dtype.itemsize
     rounds = rounds_of(moved)
     x = torch.randn(rows, inputs, device=device).to(dtype)
     out = torch.empty(rows, outputs, dtype=dtype, device=device)
@@ -94,7 +94,8 @@ def product_name(kind: str, rows: int, outputs: int, inputs: int) -> str:
     return f"{rows} rows, {outputs} x {inputs}, {kind}"
 
 
-def _bytes(weight: Stored) -> int:
+def stored_bytes(weight: Stored) -> int:
+    """Bytes of a matrix as kernels keep it."""
     parts: tuple[Tensor | None, ...] = (weight.values, weight.zeros)
     scale_bytes = 2 if weight.scales.shape[1] > 1 else 4
     return sum(one.nbytes for one in parts if one is not None) + weight.scales.numel() * scale_bytes

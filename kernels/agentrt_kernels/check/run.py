@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import product as product_of
 from statistics import median
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import torch
 from agentrt_kernels import load
 from agentrt_kernels.check import difference, work
 from agentrt_kernels.check.batch import Attention, batch_of
+from agentrt_kernels.check.expert_product import expert_product, expert_product_difference
 from agentrt_kernels.check.product import plain_product, product, product_difference
 from agentrt_kernels.check.stored import KINDS
 from agentrt_kernels.check.timing import Ceilings, ceilings, seconds_of
@@ -196,6 +198,11 @@ def _others(
             sizes_of = (rows, width + 40, width)
             measure = partial(product_difference, kernels, codes, *sizes_of, dtype, device)
             yield "product with codes", f"{codes}, {dtype}, {sizes_of}", measure
+    for codes in KINDS:
+        case = f"{codes}, {dtype}, {width + 40} x {width} of {sizes}"
+        of_experts = partial(expert_product_difference, kernels, codes, sizes)
+        measure = partial(of_experts, width + 40, width, dtype, device)
+        yield "product with experts in codes", case, measure
     for grain in (None, 0.5):
         case = f"{vocabulary} tokens, grain {grain}"
         yield (
@@ -206,7 +213,7 @@ def _others(
 
 
 def _works(device: torch.device) -> Iterator[Work]:
-    """Shapes of Llama-3.1-8B, and of Mixtral's experts, in bf16 and in codes."""
+    """Shapes of Llama-3.1-8B, of experts of Mixtral, OLMoE and gpt-oss; plain and in codes."""
     dtype, heads = torch.bfloat16, Heads()
     for sequences, context in ((1, 1024), (1, 32768), (32, 1024), (64, 8192)):
         for codes in ("", *CODE_DTYPES):
@@ -224,6 +231,9 @@ def _works(device: torch.device) -> Iterator[Work]:
             yield work.draw(rows, 128_256, device, top_p=top_p)
     for rows in (2, 32, 2048):
         yield work.experts(rows, 8, 14336, 4096, dtype, device)
+    for rows, codes in product_of((8, 64, 2048), ("int8", "int4 in groups", "mxfp4", "fp8")):
+        for count, outputs, width in ((8, 28672, 4096), (64, 2048, 2048), (32, 5760, 2880)):
+            yield expert_product(codes, rows, count, outputs, width, dtype, device)
     for outputs, width in ((4096, 4096), (28672, 4096), (4096, 14336)):
         for rows in (1, 16):
             yield plain_product(rows, outputs, width, dtype, device)

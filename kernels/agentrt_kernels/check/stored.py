@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from agentrt_kernels.quantised_weight import E4M3, MIDDLE_CODE
+from agentrt_kernels.quantised_weight import E2M1, E4M3, MIDDLE_CODE
 
 NORMAL = 2**0.5 * torch.erfinv(torch.linspace(-0.96, 0.96, 16))
 """Sixteen values as a table of four bits has them."""
@@ -74,6 +74,11 @@ def _normal(weight: Stored) -> Stored:
     return replace(weight, scales=weight.scales * 4, table=NORMAL.to(weight.values.device))
 
 
+def _two_powers(weight: Stored) -> Stored:
+    scales = torch.exp2(weight.scales.float().log2().round() + 1).half()
+    return replace(weight, scales=scales, table=E2M1.to(weight.values.device))
+
+
 def _float(weight: Stored, row_bits: int = 16) -> Stored:
     codes = weight.values.masked_fill(weight.values & 127 == 127, 5)  # those are no numbers
     scales, table = weight.scales / 2, E4M3.to(codes.device)
@@ -91,6 +96,7 @@ KINDS: dict[str, Callable[[int, int, torch.Generator], Stored]] = {
     ),
     "int4 reordered": lambda n, k, source: _reordered(_steps(4, n, k, 128, source), source),
     "nf4": lambda n, k, source: _normal(_steps(4, n, k, 64, source)),
+    "mxfp4": lambda n, k, source: _two_powers(_steps(4, n, k, 32, source)),
     "fp8": lambda n, k, source: _float(_steps(8, n, k, 0, source)),
     "fp8 by fp8": lambda n, k, source: _float(_steps(8, n, k, 0, source), 8),
     "fp8 in blocks by fp8": lambda n, k, source: _float(_steps(8, n, k, 128, source), 8),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
 from agentrt_kernels.cpu.stored_linear import LinearSize, joined_linear
 from agentrt_kernels.kv_codes import CODE_DTYPES, SCALE_DTYPE
+from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
 from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _FEW_ROWS = 4
@@ -226,6 +227,12 @@ class CpuKernels:
     ) -> QuantisedLinear:
         """A linear `[N, K]` whose weight stays quantised; see `QuantisedLinear`."""
         return pack_codes(self._native, weight, bias, gated=gated)
+
+    def pack_expert_codes(
+        self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
+    ) -> LoopedCodes:
+        """See `Kernels.pack_expert_codes`; `pack_experts` is one call for the whole layer."""
+        return looped_codes(self.pack_codes, weights, biases)
 
     def joined_linear(self, parts: LinearParts, size: LinearSize) -> NativeLinear:
         """A linear that was packed before; see `stored_linear.joined_linear`."""

@@ -48,7 +48,7 @@ class Case:
     """A kernel and operands to choose a tile for.
 
     Attributes:
-        kernel: Name of the kernel's file.
+        kernel: Name of the kernel's file, behind `grouped_` where its rows are sorted by expert.
         width: D in attention, rounded up to a power of two; a bound of the rows of a product, or
             of an expert's: 16, 64 or 128.
         bits: Bits of a value; of a code in products with codes, but 32 if the rows have so many.
@@ -106,7 +106,7 @@ def default(case: Case) -> Blocks:
             return Blocks(rows=min(case.width, 32), columns=32, inner=32, warps=4, stages=2)
         warps = 8 if case.width >= 128 else 4
         return Blocks(rows=case.width, columns=128, inner=64, warps=warps, stages=4)
-    if case.kernel in ("dequantised_gemm", "fp8_gemm"):
+    if case.kernel.endswith(("dequantised_gemm", "fp8_gemm")):
         return _of_codes(case)
     if case.bits == 32:
         columns = 32 if case.width <= 128 else 16
@@ -126,7 +126,7 @@ def _of_codes(case: Case) -> Blocks:
         return Blocks(rows=16, columns=64, inner=64 if case.bits == 4 else 128, warps=4, stages=4)
     # Of four bits a tile holds twice as many inputs as it has bytes of an output.
     inner = 32 if case.bits == 4 else 64
-    if case.kernel == "fp8_gemm":
+    if case.kernel.endswith("fp8_gemm"):
         inner = 128
     if case.width <= 64:
         return Blocks(rows=64, columns=64, inner=inner, warps=4, stages=4)

@@ -19,6 +19,14 @@ from torch import Tensor
 
 from agentrt_kernels.cpu.nibbles import unpack_nibbles
 from agentrt_kernels.triton.blocks import Blocks
+from agentrt_kernels.triton.product_tile import (
+    expert_count,
+    of_expert,
+    row_blocks,
+    store_tile,
+    tile_rows,
+    weighed,
+)
 from agentrt_kernels.triton.split_inner import Shares
 from agentrt_kernels.triton.tile import is_wide
 
@@ -26,6 +34,8 @@ from agentrt_kernels.triton.tile import is_wide
 @dataclass(frozen=True, slots=True)
 class Codes:
     """A matrix `[N, K]` as the kernel reads it: `(codes - zeros) * scales * factors`.
+
+    Matrices of experts have a dimension E in front of each of their tensors, but for the table.
 
     Attributes:
         bits: 8 or 4.
@@ -69,19 +79,23 @@ def dequantised_gemm(
     *,
     shares: Shares,
     blocks: Blocks,
+    expert_start: Tensor | None = None,
 ) -> None:
     """`out = x @ weight.T + bias`, with sums in fp32.
 
     Args:
         x: `[T, K]` fp32, fp16 or bf16, any row stride.
-        weight: The matrix.
-        bias: `[N]`, or None; left to `shares` if there are several.
+        weight: The matrix, or those of experts.
+        bias: `[N]`, `[E, N]` of experts, or None; left to `shares` if there are several.
         out: `[T, N]`, any row stride.
         shares: Parts of the inputs that programs sum apart.
         blocks: Rows, columns (outputs) and inner (codes of a row) of a tile, warps, stages.
+        expert_start: `[E + 1]` int32, where the rows of each expert begin, or None. Rows past its
+            last are left alone.
     """
     rows, width = x.shape
-    outputs, span = weight.values.shape
+    outputs, span = weight.values.shape[-2:]
+    experts = expert_count(expert_start)
     # Inputs of a tile that surely share a scale, wherever the tile begins.
     grain = math.gcd(weight.group, blocks.inner)
     if span < width:
@@ -89,7 +103,8 @@ def dequantised_gemm(
     if weight.group >= width:
         grain = blocks.inner
     target, stride, share_stride = shares.target(out)
-    grid = (triton.cdiv(rows, blocks.rows), triton.cdiv(outputs, blocks.columns), shares.count)
+    programs = row_blocks(rows, experts, blocks)
+    grid = (programs, triton.cdiv(outputs, blocks.columns), shares.count)
     _dequantised_gemm[grid](
         x,
         weight.values,
@@ -99,6 +114,8 @@ def dequantised_gemm(
         weight.table,
         bias if shares.count == 1 else None,
         target,
+        expert_start,
+        experts,
         x.stride(0),
         stride,
         share_stride,
@@ -122,7 +139,7 @@ def dequantised_gemm(
     )
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "experts"])
 def _dequantised_gemm(
     x,
     codes,
@@ -132,6 +149,8 @@ def _dequantised_gemm(
     table,
     bias,
     out,
+    expert_start,
+    experts,
     x_stride,
     out_stride,
     share_stride,
@@ -151,7 +170,15 @@ def _dequantised_gemm(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    expert, first_row, stop = tile_rows(expert_start, experts, rows, BLOCK_M)
+    if expert_start is not None and first_row >= stop:
+        return
+    codes = of_expert(codes, expert, outputs * span)
+    scales = of_expert(scales, expert, groups * outputs)
+    zeros = of_expert(zeros, expert, groups * outputs)
+    factors = of_expert(factors, expert, outputs)
+    bias = of_expert(bias, expert, outputs)
+    row = first_row + tl.arange(0, BLOCK_M)
     output = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     share = tl.program_id(2)
     inner = tl.arange(0, BLOCK_K)
@@ -166,7 +193,7 @@ def _dequantised_gemm(
         for HALF in tl.static_range(HALVES):
             first = begin + HALF * span
             right = tl.load(
-                x_place + first, mask=there[:, None] & (row < rows)[None, :], other=0.0
+                x_place + first, mask=there[:, None] & (row < stop)[None, :], other=0.0
             )  # [K, M]
             if WIDE:
                 right = right.to(tl.float32)
@@ -191,12 +218,9 @@ def _dequantised_gemm(
                 scale = tl.load(scales + scale_place, mask=known, other=0.0).to(tl.float32)
                 left *= _each_input(scale, GRAIN)
             acc = tl.dot(left.to(right.dtype), right, acc=acc, input_precision="ieee")
-    acc *= tl.load(factors + output, mask=real, other=0.0)[:, None]
-    if bias is not None:
-        acc += tl.load(bias + output, mask=real, other=0.0).to(tl.float32)[:, None]
-    target = out + share.to(tl.int64) * share_stride + row.to(tl.int64)[None, :] * out_stride
-    inside = real[:, None] & (row < rows)[None, :]
-    tl.store(target + output[:, None], acc.to(out.dtype.element_ty), mask=inside)
+    acc = weighed(acc, factors, bias, output, real)
+    out += share.to(tl.int64) * share_stride
+    store_tile(out, acc, row[None, :], output[:, None], stop, outputs, out_stride)
 
 
 @triton.jit

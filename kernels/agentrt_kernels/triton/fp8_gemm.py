@@ -16,6 +16,14 @@ from torch import Tensor
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.dequantised_gemm import Codes
+from agentrt_kernels.triton.product_tile import (
+    expert_count,
+    of_expert,
+    row_blocks,
+    store_tile,
+    tile_rows,
+    weighed,
+)
 from agentrt_kernels.triton.split_inner import Shares
 from agentrt_kernels.triton.tile import is_interpreted
 
@@ -43,22 +51,25 @@ def fp8_gemm(
     *,
     shares: Shares,
     blocks: Blocks,
+    expert_start: Tensor | None = None,
 ) -> None:
     """`out = (codes * row_scales) @ weight.T + bias`, with sums in fp32.
 
     Args:
         codes: float8_e4m3fn `[T, K]`, any row stride.
         row_scales: fp32 `[T]`.
-        weight: The matrix, which `fits`.
-        bias: `[N]`, or None; left to `shares` if there are several.
+        weight: The matrix, which `fits`, or those of experts.
+        bias: `[N]`, `[E, N]` of experts, or None; left to `shares` if there are several.
         out: `[T, N]`, any row stride.
         shares: Parts of the inputs that programs sum apart.
         blocks: Rows, columns (outputs) and inner of a tile, as `inner_of` says; warps, stages.
+        expert_start: As in `dequantised_gemm`.
     """
     rows, width = codes.shape
-    outputs = weight.values.shape[0]
+    outputs, experts = weight.values.shape[-2], expert_count(expert_start)
     target, stride, share_stride = shares.target(out)
-    grid = (triton.cdiv(rows, blocks.rows), triton.cdiv(outputs, blocks.columns), shares.count)
+    programs = row_blocks(rows, experts, blocks)
+    grid = (programs, triton.cdiv(outputs, blocks.columns), shares.count)
     _fp8_gemm[grid](
         codes,
         row_scales,
@@ -67,6 +78,8 @@ def fp8_gemm(
         weight.factors,
         bias if shares.count == 1 else None,
         target,
+        expert_start,
+        experts,
         codes.stride(0),
         stride,
         share_stride,
@@ -74,6 +87,7 @@ def fp8_gemm(
         outputs,
         width,
         weight.group,
+        -(-width // weight.group),
         shares.codes_of_one(width, blocks.inner),
         NATIVE=capability(codes.device) >= _FIRST_CAPABILITY,
         WIDE=is_interpreted(),
@@ -85,7 +99,7 @@ def fp8_gemm(
     )
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "experts"])
 def _fp8_gemm(
     x,
     row_scales,
@@ -94,6 +108,8 @@ def _fp8_gemm(
     factors,
     bias,
     out,
+    expert_start,
+    experts,
     x_stride,
     out_stride,
     share_stride,
@@ -101,6 +117,7 @@ def _fp8_gemm(
     outputs,
     width,
     group,
+    groups,
     share_codes,
     NATIVE: tl.constexpr,
     WIDE: tl.constexpr,
@@ -108,11 +125,18 @@ def _fp8_gemm(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    expert, first_row, stop = tile_rows(expert_start, experts, rows, BLOCK_M)
+    if expert_start is not None and first_row >= stop:
+        return
+    codes = of_expert(codes, expert, outputs * width)
+    scales = of_expert(scales, expert, groups * outputs)
+    factors = of_expert(factors, expert, outputs)
+    bias = of_expert(bias, expert, outputs)
+    row = first_row + tl.arange(0, BLOCK_M)
     output = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     share = tl.program_id(2)
     inner = tl.arange(0, BLOCK_K)
-    real, seen = output < outputs, row < rows
+    real, seen = output < outputs, row < stop
     code_place = codes + output.to(tl.int64)[:, None] * width + inner[None, :]
     x_place = x + row.to(tl.int64)[None, :] * x_stride + inner[:, None]
     acc = tl.zeros([BLOCK_N, BLOCK_M], tl.float32)
@@ -136,10 +160,7 @@ def _fp8_gemm(
             place = scales + (begin // group) * outputs + output
             scale = tl.load(place, mask=real, other=0.0).to(tl.float32)
             acc += tl.dot(left, right, input_precision="ieee") * scale[:, None]
-    acc *= tl.load(factors + output, mask=real, other=0.0)[:, None]
     acc *= tl.load(row_scales + row, mask=seen, other=0.0)[None, :]
-    if bias is not None:
-        acc += tl.load(bias + output, mask=real, other=0.0).to(tl.float32)[:, None]
-    target = out + share.to(tl.int64) * share_stride + row.to(tl.int64)[None, :] * out_stride
-    inside = real[:, None] & seen[None, :]
-    tl.store(target + output[:, None], acc.to(out.dtype.element_ty), mask=inside)
+    acc = weighed(acc, factors, bias, output, real)
+    out += share.to(tl.int64) * share_stride
+    store_tile(out, acc, row[None, :], output[:, None], stop, outputs, out_stride)

@@ -1,8 +1,7 @@
 """Rows sorted by expert times that expert's matrix: the product of a mixture's layers.
 
-A program takes a block of one expert's rows and a block of outputs. Which expert a block of rows
-belongs to is found as `paged_extend` finds its sequence, so that the grid follows from bounds.
-With few rows bound by memory (each chosen expert is read once), with many by the matrix units.
+A program takes a block of one expert's rows and a block of outputs. With few rows bound by memory
+(each chosen expert is read once), with many by the matrix units.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.paged_extend import owner
+from agentrt_kernels.triton.product_tile import row_blocks, store_tile, tile_rows
 from agentrt_kernels.triton.tile import is_wide
 
 
@@ -30,7 +29,7 @@ def grouped_gemm(
     """
     rows, width = x.shape
     experts, outputs, _ = weight.shape
-    grid = (rows // blocks.rows + experts, triton.cdiv(outputs, blocks.columns))
+    grid = (row_blocks(rows, experts, blocks), triton.cdiv(outputs, blocks.columns))
     _grouped_gemm[grid](
         x,
         weight,
@@ -70,18 +69,14 @@ def _grouped_gemm(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    block = tl.program_id(0)
-    expert = owner(expert_start, experts, block, BLOCK_M)
-    start = tl.load(expert_start + expert)
-    stop = tl.load(expert_start + expert + 1)
-    first = start + (block - (start // BLOCK_M + expert)) * BLOCK_M
+    expert, first, stop = tile_rows(expert_start, experts, None, BLOCK_M)
     if first >= stop:
         return
     row = first + tl.arange(0, BLOCK_M)
     output = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
     left = x + row.to(tl.int64)[:, None] * x_stride + inner[None, :]
-    right = weight + expert.to(tl.int64) * expert_stride
+    right = weight + expert * expert_stride
     right += output.to(tl.int64)[None, :] * output_stride + inner[:, None]
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for begin in range(0, width, BLOCK_K):
@@ -92,6 +87,4 @@ def _grouped_gemm(
             a = a.to(tl.float32)
             b = b.to(tl.float32)
         acc = tl.dot(a, b, acc=acc, input_precision="ieee")
-    target = out + row.to(tl.int64)[:, None] * out_stride + output[None, :]
-    inside = (row < stop)[:, None] & (output < outputs)[None, :]
-    tl.store(target, acc.to(out.dtype.element_ty), mask=inside)
+    store_tile(out, acc, row[:, None], output[None, :], stop, outputs, out_stride)

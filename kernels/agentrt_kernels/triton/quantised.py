@@ -1,6 +1,6 @@
-"""Linears whose weights stay quantised on the device.
+"""Products whose weights stay quantised on the device, and their layout.
 
-Letters of the shapes: T rows, N outputs, K inputs, G groups of inputs.
+Letters of the shapes: T rows, N outputs, K inputs, G groups of inputs, E experts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from agentrt_kernels.triton import fp8_gemm
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.dequantised_gemm import Codes, dequantised_gemm, halved
 from agentrt_kernels.triton.e4m3_rows import e4m3_rows
+from agentrt_kernels.triton.product_tile import expert_count
 from agentrt_kernels.triton.split_inner import Shares
 from agentrt_kernels.triton.workspace import Workspace
 
@@ -23,8 +24,10 @@ from agentrt_kernels.triton.workspace import Workspace
 class ProductSettings(Protocol):
     """Decisions of a set about a product: its tiles, and how much of a device it fills."""
 
-    def product_blocks(self, kernel: str, x: Tensor, bits: int) -> Blocks:
-        """Tiles of the product of rows `x` `[T, K]` and codes of so many bits."""
+    def product_blocks(
+        self, kernel: str, x: Tensor, bits: int, experts: int | None = None
+    ) -> Blocks:
+        """Tiles of the product of rows `x` `[T, K]`, of so many experts, and codes of such bits."""
         ...
 
     def product_room(self, device: torch.device) -> int:
@@ -37,20 +40,18 @@ class ProductSettings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantisedLinear:
-    """`x @ weight.T + bias` with codes.
+class QuantisedProduct:
+    """`x @ weight.T + bias` with codes, of one matrix or of those of experts.
 
     Attributes:
-        codes: The weight.
-        bias: `[N]`, or None.
-        order: Input of a row that each input of the weight takes, `[K]`, or None.
+        codes: The weight, or those of experts.
+        bias: `[N]`, `[E, N]` of experts, or None.
         rounds_rows: Whether rows are rounded to FP8.
         settings: Set that it belongs to.
     """
 
     codes: Codes
     bias: Tensor | None
-    order: Tensor | None
     rounds_rows: bool
     settings: ProductSettings
 
@@ -58,42 +59,85 @@ class QuantisedLinear:
     def resident_bytes(self) -> int:
         """Bytes of the weight as it is kept."""
         codes = self.codes
-        held = (codes.values, codes.scales, codes.zeros, codes.factors, codes.table, self.order)
+        held = (codes.values, codes.scales, codes.zeros, codes.factors, codes.table)
         return sum(one.nbytes for one in held if one is not None)
 
-    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """`x` `[T, K]` to `[T, N]` in its dtype, which may be written to `out`."""
-        if out is None:
-            out = x.new_empty((x.shape[0], self.codes.values.shape[0]))
+    def multiply(self, x: Tensor, out: Tensor, expert_start: Tensor | None = None) -> None:
+        """Fill `out` `[T, N]` for `x` `[T, K]`; see `dequantised_gemm`."""
         if x.shape[0] == 0:
-            return out
-        if self.order is not None:
-            x = x.index_select(1, self.order)
+            return
         if self.rounds_rows:
-            self._multiply_rounded(x, out)
-        else:
-            blocks = self.settings.product_blocks("dequantised_gemm", x, self.codes.bits)
-            shares = self._shares(x, blocks)
-            dequantised_gemm(x, self.codes, self.bias, out, shares=shares, blocks=blocks)
-            shares.sum_into(out, self.bias)
-        return out
+            self._multiply_rounded(x, out, expert_start)
+            return
+        blocks = self.settings.product_blocks(
+            "dequantised_gemm", x, self.codes.bits, expert_count(expert_start)
+        )
+        shares = self._shares(x, blocks, expert_start)
+        dequantised_gemm(
+            x,
+            self.codes,
+            self.bias,
+            out,
+            shares=shares,
+            blocks=blocks,
+            expert_start=expert_start,
+        )
+        shares.sum_into(out, self.bias)
 
-    def _multiply_rounded(self, x: Tensor, out: Tensor) -> None:
+    def _multiply_rounded(self, x: Tensor, out: Tensor, expert_start: Tensor | None) -> None:
         rows, width = x.shape
         memory = self.settings.workspace(x.device)
         rounded = memory.take("quantised.rows", (rows, width), torch.float8_e4m3fn)
         scales = memory.take("quantised.row_scales", (rows,), torch.float32)
         e4m3_rows(x, rounded, scales)
-        blocks = self.settings.product_blocks("fp8_gemm", x, 8)
+        blocks = self.settings.product_blocks("fp8_gemm", x, 8, expert_count(expert_start))
         blocks = replace(blocks, inner=fp8_gemm.inner_of(self.codes, width, blocks))
-        shares = self._shares(x, blocks)
-        fp8_gemm.fp8_gemm(rounded, scales, self.codes, self.bias, out, shares=shares, blocks=blocks)
+        shares = self._shares(x, blocks, expert_start)
+        fp8_gemm.fp8_gemm(
+            rounded,
+            scales,
+            self.codes,
+            self.bias,
+            out,
+            shares=shares,
+            blocks=blocks,
+            expert_start=expert_start,
+        )
         shares.sum_into(out, self.bias)
 
-    def _shares(self, x: Tensor, blocks: Blocks) -> Shares:
+    def _shares(self, x: Tensor, blocks: Blocks, expert_start: Tensor | None) -> Shares:
+        if expert_start is not None:  # several matrices make programs enough
+            return Shares(1)
         outputs, span = self.codes.values.shape
         room, memory = self.settings.product_room(x.device), self.settings.workspace(x.device)
         return Shares.of(x.shape[0], outputs, span, blocks, room, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedLinear:
+    """A linear of one matrix.
+
+    Attributes:
+        product: The matrix.
+        order: Input of a row that each input of the weight takes, `[K]`, or None.
+    """
+
+    product: QuantisedProduct
+    order: Tensor | None
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the weight as it is kept."""
+        return self.product.resident_bytes + (0 if self.order is None else self.order.nbytes)
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x` `[T, K]` to `[T, N]` in its dtype, which may be written to `out`."""
+        if out is None:
+            out = x.new_empty((x.shape[0], self.product.codes.values.shape[0]))
+        if self.order is not None:
+            x = x.index_select(1, self.order)
+        self.product.multiply(x, out)
+        return out
 
 
 def pack_codes(
@@ -105,6 +149,17 @@ def pack_codes(
         settings: Set that multiplies.
         weight: Rows are outputs.
         bias: `[N]`, or None.
+
+    Raises:
+        ValueError: Nothing computes by its table, or rounds rows for it.
+    """
+    order = None if weight.order is None else weight.order.long()
+    product = QuantisedProduct(codes_of(weight), bias, weight.row_bits == 8, settings)
+    return QuantisedLinear(product, order)
+
+
+def codes_of(weight: QuantisedWeight) -> Codes:
+    """The layout of a quantised matrix `[N, K]`.
 
     Raises:
         ValueError: Nothing computes by its table, or rounds rows for it.
@@ -131,11 +186,9 @@ def pack_codes(
         group=min(weight.group, inputs),
         middle=MIDDLE_CODE if weight.bits == 4 and zeros is None and table is None else 0,
     )
-    rounds_rows = weight.row_bits == 8
-    if rounds_rows and not fp8_gemm.fits(codes, inputs):
+    if weight.row_bits == 8 and not fp8_gemm.fits(codes, inputs):
         raise ValueError("cannot round rows to 8 bits but for FP8 in groups of 32 or more")
-    order = None if weight.order is None else weight.order.long()
-    return QuantisedLinear(codes, bias, order, rounds_rows, settings)
+    return codes
 
 
 def _power_of_two(largest: Tensor) -> Tensor:

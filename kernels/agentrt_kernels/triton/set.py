@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -20,6 +21,7 @@ from agentrt_kernels.triton.page_copy import copy_pages
 from agentrt_kernels.triton.paged_decode import paged_decode
 from agentrt_kernels.triton.paged_extend import paged_extend
 from agentrt_kernels.triton.quantised import QuantisedLinear, pack_codes
+from agentrt_kernels.triton.quantised_experts import QuantisedExperts, pack_expert_codes
 from agentrt_kernels.triton.rms_norm import rms_norm
 from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
@@ -163,7 +165,7 @@ class TritonKernels:
         """See `Kernels.grouped_linear`."""
         if x.shape[0] == 0:
             return
-        rows = 2 * x.shape[0] // weight.shape[0]  # of a busy expert, by a guess
+        rows = _expert_rows(x.shape[0], weight.shape[0])
         blocks = self._find("grouped_gemm", _bound(rows), x)
         grouped_gemm(x, weight, expert_start, out, blocks=blocks)
 
@@ -171,10 +173,21 @@ class TritonKernels:
         """See `Kernels.pack_codes`."""
         return pack_codes(self, weight, bias)
 
-    def product_blocks(self, kernel: str, x: Tensor, bits: int) -> Blocks:
+    def pack_expert_codes(
+        self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
+    ) -> QuantisedExperts:
+        """See `Kernels.pack_expert_codes`."""
+        return pack_expert_codes(self, weights, biases)
+
+    def product_blocks(
+        self, kernel: str, x: Tensor, bits: int, experts: int | None = None
+    ) -> Blocks:
         """See `ProductSettings`."""
         bits = 32 if x.dtype is torch.float32 and kernel != "fp8_gemm" else bits
-        return self._table.find(Case(kernel, _bound(x.shape[0]), bits, capability(x.device)))
+        rows = x.shape[0]
+        if experts is not None:
+            kernel, rows = f"grouped_{kernel}", _expert_rows(rows, experts)
+        return self._table.find(Case(kernel, _bound(rows), bits, capability(x.device)))
 
     def product_room(self, device: torch.device) -> int:
         """See `ProductSettings`."""
@@ -219,6 +232,11 @@ class TritonKernels:
 def _bound(rows: int) -> int:
     """Rows of a tile, by those that there are."""
     return 16 if rows <= 16 else 64 if rows <= 64 else 128
+
+
+def _expert_rows(rows: int, experts: int) -> int:
+    """Rows of a busy expert, by a guess."""
+    return 2 * rows // experts
 
 
 def _shares(histories: int, tokens: int, room: int) -> int:

@@ -14,11 +14,12 @@ from agentrt.engine.models.native.routing import trained
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.experts import ExpertRows, Routes, SortedExperts
-from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
+from agentrt.engine.ops.linear import LinearBackend
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import SILU, KernelsUnavailable
 from agentrt_kernels.cpu.experts import ExpertMatrices
+from agentrt_kernels.looped_experts import LoopedExperts
 
 HIDDEN, INNER, SHARED = 12, 6, 10
 CPU = torch.device("cpu")

@@ -18,14 +18,12 @@ from agentrt.engine.models.published.stored_format import (
     StoredMatrix,
     StoredParts,
 )
+from agentrt_kernels.quantised_weight import E2M1
 
 _GROUP = 32
 _BYTES = _GROUP // 2
 _EXPONENT_BIAS = 127
 _NO_NUMBER = 255
-_POSITIVE = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-E2M1 = torch.tensor([*_POSITIVE, *(-one for one in _POSITIVE)])
-"""Values of the codes, fp32 `[16]`."""
 
 
 class Mxfp4:

@@ -1,0 +1,108 @@
+"""Mixtures of experts that stay quantised, on Triton kernels under the interpreter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from agentrt.base.errors import EngineUnavailable
+from tests.engine.mxfp4_models import read_by_transformers, written_in_mxfp4
+from tests.engine.published_formats import written
+from tests.engine.published_models import logits_of
+
+pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
+
+WIDE = {"hidden_size": 64, "moe_intermediate_size": 32, "num_hidden_layers": 1}
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, allowed: float = 1e-3) -> None:
+    assert (found - expected).norm() <= allowed * expected.norm()
+
+
+@pytest.fixture
+def plain(engine, tmp_path):
+    engine.save_model("qwen3_moe", tmp_path / "plain", **WIDE)
+    return tmp_path / "plain"
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        ("mixtral", "int4"),
+        pytest.param("mixtral", "int8", marks=pytest.mark.slow),
+        pytest.param("olmoe", "int4", marks=pytest.mark.slow),
+        pytest.param("qwen2_moe", "int8", marks=pytest.mark.slow),  # with a shared expert
+        pytest.param("qwen3_moe", "int4", marks=pytest.mark.slow),
+        ("gpt_oss", "int8"),  # stacked, with biases
+    ],
+)
+def test_experts_rounded_at_load(kind, weights, model_dir) -> None:
+    expected, _ = logits_of(model_dir(kind), weights=weights, kernels="reference")
+    found, model = logits_of(model_dir(kind), weights=weights, kernels="triton")
+    assert_near(found, expected)
+    assert model.report.linear == weights
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("compressed int4 in groups", marks=pytest.mark.slow),
+        pytest.param("compressed int8 with zeros", marks=pytest.mark.slow),
+        "gptq int4 reordered",
+        pytest.param("awq", marks=pytest.mark.slow),
+        pytest.param("compressed fp8 in rows", marks=pytest.mark.slow),
+        "nf4",
+    ],
+)
+def test_published_experts(name, plain) -> None:
+    path = written(name, plain)  # which gives the plain one the same values
+    expected, _ = logits_of(plain, kernels="reference")
+    found, model = logits_of(path, kernels="triton")
+    assert_near(found, expected)
+    values = sum(one.numel() for name, one in load_file(plain / "model.safetensors").items())
+    assert 0 < model.network.quantised_bytes < 2 * values
+
+
+def test_gpt_oss_stays_in_mxfp4(engine, tmp_path) -> None:
+    path = written_in_mxfp4(tmp_path / "published", engine)
+    found, model = logits_of(path, kernels="triton")
+    expected, _ = logits_of(read_by_transformers(path, tmp_path / "saved"), kernels="reference")
+    assert_near(found, expected)
+    assert (model.report.path, model.report.linear) == ("fast", "MXFP4")
+
+
+@pytest.mark.parametrize("name", ["fp8 blocks", "compressed fp8 in rows"])
+def test_rows_in_fp8_multiply_experts_in_fp8(name, plain) -> None:
+    path = written(name, plain)
+    exact, _ = logits_of(path, kernels="reference")
+    expected, _ = logits_of(path, kernels="reference", activations="fp8")
+    found, model = logits_of(path, kernels="triton", activations="fp8")
+    assert_near(found, expected, 1e-2)
+    assert (expected - exact).norm() > 2e-3 * exact.norm()
+    assert model.report.linear.endswith(" by fp8")
+
+
+def test_a_quantised_mixture_writes_what_the_reference_writes(build, engine) -> None:
+    """Prompts in chunks beside decodes, of several sequences."""
+    told = []
+    for kernels in ("triton", "reference"):
+        core = build(
+            "mixtral", kernels=kernels, weights="int8", page_tokens=4, prefill_chunk_tokens=9
+        )
+        for number, prompt in enumerate(([1, 2, 3, 4] * 4, [9, 8])):
+            core.submit(engine.request(number, prompt, max_tokens=3))
+        served = engine.drain(core)
+        told.append([served.ids(number) for number in range(2)])
+    assert told[0] == told[1]
+
+
+def test_experts_of_different_forms_are_refused(plain) -> None:
+    """Groups of one expert differ from those of the others."""
+    path = written("compressed int4 in groups", plain)
+    weights = load_file(path / "model.safetensors")
+    for name in [one for one in weights if ".experts.1." in one and "weight_scale" in one]:
+        weights[name] = weights[name].repeat_interleave(2, dim=1)
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(EngineUnavailable, match="differ in bits, groups, zeros or tables"):
+        logits_of(path, kernels="triton")
