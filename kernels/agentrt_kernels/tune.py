@@ -24,6 +24,7 @@ from statistics import geometric_mean, median
 import torch
 
 from agentrt_kernels.check import difference, work
+from agentrt_kernels.check import expert_product as check_experts
 from agentrt_kernels.check import product as check_product
 from agentrt_kernels.check.batch import Attention
 from agentrt_kernels.check.timing import seconds_of
@@ -158,6 +159,22 @@ def trials_of(device: torch.device) -> Iterator[Trial]:
             (partial(work.experts, rows, 8, 14336, 4096, dtype, device),),
             partial(multiply, sizes=(rows // 8,) * 8),
         )
+    for bound, rows in ((16, 32), (64, 192), (128, 2048)):
+        for kernel, bits, kind in PRODUCTS:
+            yield Trial(
+                Case(f"grouped_{kernel}", bound, bits, at),
+                _tiles((bound,), (64, 128), (4, 8), (3, 4), inner=(32, 64, 128)),
+                (partial(check_experts.expert_product, kind, rows, 8, 14336, 4096, dtype, device),),
+                partial(
+                    check_experts.expert_product_difference,
+                    kind=kind,
+                    sizes=(rows // 8,) * 8,
+                    outputs=520,
+                    inputs=1024,
+                    dtype=dtype,
+                    device=device,
+                ),
+            )
     for bound, some_rows in ((16, (1, 16)), (64, (64,)), (128, (2048,))):
         for kernel, bits, kind in PRODUCTS:
             yield Trial(

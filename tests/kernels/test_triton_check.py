@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from agentrt_kernels.check import run
+from agentrt_kernels.check.expert_product import expert_product
 from agentrt_kernels.check.product import plain_product, product
 from agentrt_kernels.check.run import speed_of
 from agentrt_kernels.check.timing import ceilings, timed
@@ -47,7 +48,7 @@ def test_the_check_finds_the_triton_set_right(interpreted) -> None:
     facts = run("cpu", interpreted)
     assert facts["wrong"] == 0, [check for check in facts["checks"] if not check["right"]]
     operations = {check["operation"] for check in facts["checks"]}
-    assert len(operations) == 8
+    assert len(operations) == 9
     assert "nothing was timed" in facts["note"]
 
 
@@ -80,6 +81,7 @@ WORKS = {
     "rope": lambda: rope(3, Heads(4, 2, 16), FP32, CPU),
     "draw": lambda: draw(2, 50, CPU, top_p=0.9),
     "experts": lambda: experts(4, 2, 8, 16, FP32, CPU),
+    "experts in codes": lambda: expert_product("mxfp4", 4, 2, 8, 64, FP32, CPU),
     "product": lambda: product("int4 in groups", 3, 8, 64, FP32, CPU),
     "product in FP8": lambda: product("fp8 by fp8", 3, 8, 64, FP32, CPU),
     "plain product": lambda: plain_product(3, 8, 64, FP32, CPU),
@@ -107,6 +109,14 @@ def test_a_product_reads_its_codes_once() -> None:
     assert four.bytes == 8 * 64 // 2 + 8 * 2 * 2 + rows
     assert product("fp8 by fp8", 2, 8, 64, halves, CPU).bytes == 8 * 64 + 8 * 4 + rows
     assert four.flops == 2 * 2 * 8 * 64
+
+
+def test_experts_that_have_rows_are_read_once() -> None:
+    halves = torch.bfloat16
+    for rows, read in ((1, 1), (6, 4)):
+        one = expert_product("int4 in groups", rows, 4, 8, 64, halves, CPU)
+        assert one.bytes == read * (8 * 64 // 2 + 8 * 2 * 2) + rows * (8 + 64) * 2
+        assert one.flops == 2 * rows * 8 * 64
 
 
 def test_work_is_packed_for_the_set_that_does_it() -> None:
@@ -211,6 +221,14 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
             none = torch.zeros(9, dtype=torch.int32)  # no rows of any expert: nothing is computed
             kernels.grouped_linear(one, torch.empty(8, 16, 16, dtype=one.dtype), none, one)
             assert asked == [trial.case]
+        elif kind.startswith("grouped_"):
+            rows = {16: 32, 64: 192, 128: 2048}[width]
+            for count in (rows, rows + rows // 8):  # timed, and held to the reference
+                asked.clear()
+                some = torch.empty(count, 1, dtype=torch.bfloat16)
+                of_one = kind.removeprefix("grouped_")
+                assert kernels.product_blocks(of_one, some, trial.case.bits, 8)
+                assert asked == [trial.case]
         elif kind in ("dequantised_gemm", "fp8_gemm"):
             rows = {16: 1, 64: 64, 128: 2048}[width]
             some = torch.empty(rows, 1, dtype=torch.bfloat16)
@@ -221,7 +239,8 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
             assert asked == [trial.case]
         seen.add(kind)
     attention = {"paged_decode", "paged_extend", "shared_prefix"}
-    assert seen == attention | {"grouped_gemm", "dequantised_gemm", "fp8_gemm"}
+    products = {"dequantised_gemm", "fp8_gemm"}
+    assert seen == attention | {"grouped_gemm"} | products | {f"grouped_{one}" for one in products}
 
 
 @pytest.mark.usefixtures("interpreted")

@@ -94,6 +94,8 @@ TARGETS = (
     GpuTarget("products.int8.1 rows.times_plain", 1.5),
     GpuTarget("products.int4 in groups.16 rows.times_plain", 2.0),
     GpuTarget("products.fp8 by fp8.2048 rows.times_plain", 1.3),
+    GpuTarget("experts.int4 in groups.8 rows.times_plain", 2.0),
+    GpuTarget("experts.mxfp4.64 rows.times_plain", 2.0),
 )
 
 

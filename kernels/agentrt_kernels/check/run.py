@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import product as product_of
 from statistics import median
 from typing import Any, Literal
 
@@ -231,9 +230,11 @@ def _works(device: torch.device) -> Iterator[Work]:
             yield work.draw(rows, 128_256, device, top_p=top_p)
     for rows in (2, 32, 2048):
         yield work.experts(rows, 8, 14336, 4096, dtype, device)
-    for rows, codes in product_of((8, 64, 2048), ("int8", "int4 in groups", "mxfp4", "fp8")):
-        for count, outputs, width in ((8, 28672, 4096), (64, 2048, 2048), (32, 5760, 2880)):
-            yield expert_product(codes, rows, count, outputs, width, dtype, device)
+    for count, outputs, width in ((8, 28672, 4096), (64, 2048, 2048), (32, 5760, 2880)):
+        for rows in (8, 64, 2048):
+            yield work.experts(rows, count, outputs, width, dtype, device)
+            for codes in ("int8", "int4 in groups", "mxfp4", "fp8"):
+                yield expert_product(codes, rows, count, outputs, width, dtype, device)
     for outputs, width in ((4096, 4096), (28672, 4096), (4096, 14336)):
         for rows in (1, 16):
             yield plain_product(rows, outputs, width, dtype, device)

@@ -185,7 +185,7 @@ def experts(
     def call(kernels: Kernels, at: int) -> None:
         kernels.grouped_linear(x, weight[at], start, out)
 
-    name = f"{rows} rows, {count} experts of {outputs} x {width}"
+    name = f"{rows} rows, {count} experts of {outputs} x {width}, plain"
     return Work("grouped_gemm", name, call, rounds, moved, 2 * rows * outputs * width)
 
 

@@ -39,13 +39,14 @@ def tile_rows(expert_start, experts, rows, BLOCK_M: tl.constexpr):
     Without `expert_start` all `rows` are of one matrix.
     """
     block = tl.program_id(0)
-    if expert_start is None:
-        return 0, block * BLOCK_M, rows
-    expert = owner(expert_start, experts, block, BLOCK_M)
-    start = tl.load(expert_start + expert)
-    stop = tl.load(expert_start + expert + 1)
-    first = start + (block - (start // BLOCK_M + expert)) * BLOCK_M
-    return expert.to(tl.int64), first, stop
+    expert, first, stop = 0, block * BLOCK_M, rows
+    if expert_start is not None:
+        own = owner(expert_start, experts, block, BLOCK_M)
+        start = tl.load(expert_start + own)
+        stop = tl.load(expert_start + own + 1)
+        first = start + (block - (start // BLOCK_M + own)) * BLOCK_M
+        expert = own.to(tl.int64)
+    return expert, first, stop
 
 
 @triton.jit
