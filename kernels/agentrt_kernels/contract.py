@@ -21,6 +21,7 @@ from typing import Protocol
 from torch import Tensor
 
 from agentrt_kernels.quantised_weight import QuantisedWeight
+from agentrt_kernels.routes import ExpertOrder, RouteRule, TrainedRoutes
 
 
 class KernelsUnavailable(RuntimeError):
@@ -319,3 +320,31 @@ class Kernels(Protocol):
             ValueError: The set does not take this form, or not several of them together.
         """
         ...
+
+    def route(self, scores: Tensor, rule: RouteRule) -> TrainedRoutes:
+        """The experts with the largest scores, their weights, and the order of the choices.
+
+        Args:
+            scores: `[T, E]`, logits of the router. Experts of equal scores come in any order.
+            rule: How many a token takes, and what their weights are.
+        """
+        ...
+
+    def sort_choices(self, chosen: Tensor, experts: int) -> ExpertOrder:
+        """The order of choices by expert.
+
+        Args:
+            chosen: `[T, A]` int64, dense; `experts` stands for none.
+            experts: E.
+        """
+        ...
+
+    def sum_choices(self, made: Tensor, order: ExpertOrder, shares: Tensor, out: Tensor) -> None:
+        """Each token's sum of what its experts have made, times their weights.
+
+        Args:
+            made: `[T * A, W]`, in the order of the experts.
+            order: That order.
+            shares: `[T, A]` floating, dense.
+            out: `[T, W]`, filled.
+        """

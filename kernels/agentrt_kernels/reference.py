@@ -17,6 +17,7 @@ from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Sco
 from agentrt_kernels.kv_codes import decode_heads, encode_heads
 from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
 from agentrt_kernels.quantised_weight import QuantisedWeight, quantised_linear
+from agentrt_kernels.routes import TorchRouting
 
 NEGLIGIBLE = 40.0
 """A token whose logit is this much below the largest, e^-40 times as likely, is never drawn."""
@@ -47,7 +48,7 @@ class ReferenceLinear:
         return made.to(x.dtype) if out is None else out.copy_(made)
 
 
-class Reference:
+class Reference(TorchRouting):
     """Plain torch."""
 
     name = "reference"

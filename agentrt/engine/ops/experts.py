@@ -14,6 +14,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import Activation, Kernels
 from agentrt_kernels.cpu.experts import PackedExperts
+from agentrt_kernels.routes import ExpertOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,12 @@ class Routes:
     Attributes:
         chosen: `[T, A]` int64, dense; E stands for no expert.
         shares: `[T, A]`, floating, dense: weights in the sum; 0 where there is no expert.
+        order: The choices by expert, if whoever routed has sorted them.
     """
 
     chosen: Tensor
     shares: Tensor
+    order: ExpertOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,11 @@ class ExpertRows:
         sorted: `[T * A, W]`, rows in the order of their experts.
         gate_up: `[T * A, 2 * I]`.
         inner: `[T * A, I]`.
-        returned: `[T * A, W]`, in the order of the tokens again.
     """
 
     sorted: Tensor
     gate_up: Tensor
     inner: Tensor
-    returned: Tensor
 
 
 class RoutedExperts(Protocol):
@@ -101,7 +102,6 @@ class SortedExperts:
         experts: E.
         activation: How gates open.
         kernels: Kernel set of the model.
-        device: Device of the matrices.
     """
 
     needs_rows = True
@@ -113,25 +113,22 @@ class SortedExperts:
         experts: int,
         activation: Activation,
         kernels: Kernels,
-        device: torch.device,
     ) -> None:
         self._gate_up, self._down = gate_up, down
+        self._experts = experts
         self._activation, self._kernels = activation, kernels
-        self._bounds = torch.arange(experts + 1, device=device)
 
     def apply(self, x: Tensor, routes: Routes, rows: ExpertRows | None, out: Tensor) -> None:
         """See `RoutedExperts`; rows without an expert come last, and count as zero."""
         assert rows is not None, "these experts compute in buffers"
-        each = routes.chosen.shape[1]
-        expert_ids, order = routes.chosen.flatten().sort(stable=True)  # [T * A]
-        expert_start = torch.searchsorted(expert_ids, self._bounds, out_int32=True)
-        taken = torch.index_select(x, 0, order // each, out=rows.sorted)
-        self._gate_up.apply(taken, expert_start, rows.gate_up)
-        self._kernels.gate_mul(rows.gate_up, rows.inner, self._activation)
-        made = self._down.apply(rows.inner, expert_start, taken)
-        rows.returned.index_copy_(0, order, made)
-        returned = rows.returned.view(x.shape[0], each, x.shape[1])
-        out.copy_((returned * routes.shares.float()[:, :, None]).sum(1))
+        kernels, order = self._kernels, routes.order
+        if order is None:
+            order = kernels.sort_choices(routes.chosen, self._experts)
+        taken = torch.index_select(x, 0, order.tokens, out=rows.sorted)
+        self._gate_up.apply(taken, order.expert_start, rows.gate_up)
+        kernels.gate_mul(rows.gate_up, rows.inner, self._activation)
+        made = self._down.apply(rows.inner, order.expert_start, taken)
+        kernels.sum_choices(made, order, routes.shares, out)
 
 
 class NativeExperts:

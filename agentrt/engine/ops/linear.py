@@ -103,7 +103,6 @@ class LinearBackend:
         self._kernels = kernels
         self.offload = offload
         self.quantised_bytes = 0
-        self._device = device
         self._on_cpu = device.type == "cpu"
         self.choice: WeightFormat
         self.choice, self.reason = _choose_format(dtype, device, kernels)
@@ -156,8 +155,7 @@ class LinearBackend:
             for one in experts
         ]
         gate_up, down = (LoopedExperts(part) for part in zip(*pairs, strict=True))
-        device = torch.device("cpu")
-        return SortedExperts(gate_up, down, len(pairs), activation, self._kernels, device)
+        return SortedExperts(gate_up, down, len(pairs), activation, self._kernels)
 
     def _grouped(self, experts: Sequence[ExpertMatrices], activation: Activation) -> RoutedExperts:
         gate_up = self._grouped_linear(
@@ -166,7 +164,7 @@ class LinearBackend:
         down = self._grouped_linear(
             [one.down for one in experts], [one.down_bias for one in experts]
         )
-        return SortedExperts(gate_up, down, len(experts), activation, self._kernels, self._device)
+        return SortedExperts(gate_up, down, len(experts), activation, self._kernels)
 
     def _grouped_linear(
         self, weights: Sequence[Tensor | QuantisedWeight], biases: Sequence[Tensor | None]

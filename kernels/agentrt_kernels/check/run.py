@@ -15,12 +15,19 @@ from agentrt_kernels.check import difference, work
 from agentrt_kernels.check.batch import Attention, batch_of
 from agentrt_kernels.check.expert_product import expert_product, expert_product_difference
 from agentrt_kernels.check.product import plain_product, product, product_difference
+from agentrt_kernels.check.routing import (
+    route_difference,
+    routing_work,
+    sum_difference,
+    sum_work,
+)
 from agentrt_kernels.check.stored import KINDS
 from agentrt_kernels.check.timing import Ceilings, ceilings, seconds_of
 from agentrt_kernels.check.work import Heads, Work
 from agentrt_kernels.contract import Kernels, KernelsUnavailable
 from agentrt_kernels.kv_codes import CODE_DTYPES
 from agentrt_kernels.reference import Reference
+from agentrt_kernels.routes import RouteRule
 
 Check = tuple[str, str, Callable[[], float]]
 _HALVES = (torch.bfloat16, torch.float16)
@@ -197,6 +204,11 @@ def _others(
             sizes_of = (rows, width + 40, width)
             measure = partial(product_difference, kernels, codes, *sizes_of, dtype, device)
             yield "product with codes", f"{codes}, {dtype}, {sizes_of}", measure
+    rule = RouteRule(3, normalizes=True, rounds=True)
+    for tokens in (2, 40):
+        case = f"{tokens} tokens, {dtype}"
+        yield "route", case, partial(route_difference, kernels, tokens, 24, rule, dtype, device)
+    yield "sum_choices", kind, partial(sum_difference, kernels, 5, 3, width, dtype, device)
     for codes in KINDS:
         case = f"{codes}, {dtype}, {width + 40} x {width} of {sizes}"
         of_experts = partial(expert_product_difference, kernels, codes, sizes)
@@ -235,6 +247,11 @@ def _works(device: torch.device) -> Iterator[Work]:
             yield work.experts(rows, count, outputs, width, dtype, device)
             for codes in ("int8", "int4 in groups", "mxfp4", "fp8"):
                 yield expert_product(codes, rows, count, outputs, width, dtype, device)
+    for tokens in (1, 16, 64):
+        for experts, each in ((8, 2), (128, 8)):
+            for by_torch in (True, False):
+                yield routing_work(tokens, experts, each, device, by_torch=by_torch)
+        yield sum_work(tokens, 8, 2048, dtype, device)
     for outputs, width in ((4096, 4096), (28672, 4096), (4096, 14336)):
         for rows in (1, 16):
             yield plain_product(rows, outputs, width, dtype, device)

@@ -21,6 +21,7 @@ from agentrt_kernels.cpu.stored_linear import LinearSize, joined_linear
 from agentrt_kernels.kv_codes import CODE_DTYPES, SCALE_DTYPE
 from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
 from agentrt_kernels.quantised_weight import QuantisedWeight
+from agentrt_kernels.routes import TorchRouting
 
 _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""
@@ -29,7 +30,7 @@ _SPINS = 4000
 """Looks of a waiting thread before it sleeps: some tens of microseconds."""
 
 
-class CpuKernels:
+class CpuKernels(TorchRouting):
     """C++ for the machine it runs on.
 
     Args:

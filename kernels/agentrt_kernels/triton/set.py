@@ -11,6 +11,8 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.quantised_weight import QuantisedWeight
+from agentrt_kernels.routes import ExpertOrder, RouteRule, TorchRouting, TrainedRoutes
+from agentrt_kernels.triton import route as routing
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
@@ -27,6 +29,7 @@ from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
 from agentrt_kernels.triton.shared_prefix import shared_prefix
 from agentrt_kernels.triton.tile import is_interpreted
+from agentrt_kernels.triton.weighted_sum import weighted_sum
 from agentrt_kernels.triton.workspace import Workspace
 
 _MOST_DECODE_ROWS = 64
@@ -44,7 +47,7 @@ def runs_here() -> bool:
     return torch.cuda.is_available() or is_interpreted()
 
 
-class TritonKernels:
+class TritonKernels(TorchRouting):
     """Kernels for CUDA; tensors on the CPU run under the interpreter, if it is switched on.
 
     Args:
@@ -178,6 +181,22 @@ class TritonKernels:
     ) -> QuantisedExperts:
         """See `Kernels.pack_expert_codes`."""
         return pack_expert_codes(self, weights, biases)
+
+    def route(self, scores: Tensor, rule: RouteRule) -> TrainedRoutes:
+        """See `Kernels.route`: few tokens in one launch, many by operations of torch."""
+        if scores.shape[0] > 0 and routing.routes(scores.shape[0], rule.each, scores.shape[1]):
+            return routing.route(scores, rule)
+        return super().route(scores, rule)
+
+    def sort_choices(self, chosen: Tensor, experts: int) -> ExpertOrder:
+        """See `Kernels.sort_choices`; likewise."""
+        if chosen.shape[0] > 0 and routing.sorts(*chosen.shape):
+            return routing.sort_choices(chosen, experts)
+        return super().sort_choices(chosen, experts)
+
+    def sum_choices(self, made: Tensor, order: ExpertOrder, shares: Tensor, out: Tensor) -> None:
+        """See `Kernels.sum_choices`."""
+        weighted_sum(made, order.places, shares, out)
 
     def product_blocks(
         self, kernel: str, x: Tensor, bits: int, experts: int | None = None

@@ -86,7 +86,7 @@ def room(tokens, chosen):
 
     none = torch.empty(0)
     wider = some(2 * SHARED + 4), some(SHARED + 2)  # than the layer: other layers use it too
-    several = (torch.empty(tokens * chosen, width) for width in (HIDDEN, 2 * INNER, INNER, HIDDEN))
+    several = (torch.empty(tokens * chosen, width) for width in (HIDDEN, 2 * INNER, INNER))
     return ActivationRows(none, none, none, none, none, none, none, *wider, ExpertRows(*several))
 
 
@@ -124,9 +124,7 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
     counted = LoopedExperts([Counted(asked, number) for number in range(4)])
-    layer = dataclasses.replace(
-        layer, routed=SortedExperts(counted, counted, 4, SILU, kernels, CPU)
-    )
+    layer = dataclasses.replace(layer, routed=SortedExperts(counted, counted, 4, SILU, kernels))
     layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN), trained)
     assert asked == [2, 2]
 

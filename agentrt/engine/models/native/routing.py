@@ -17,6 +17,7 @@ from torch import Tensor
 
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.ops.experts import Routes
+from agentrt_kernels.routes import RouteRule, chosen_as_trained, probabilities, weights_of
 
 
 class Routing(Protocol):
@@ -29,8 +30,7 @@ class Routing(Protocol):
 
 def trained(scores: Tensor, shape: ExpertShape) -> Routes:
     """The experts with the largest scores, weighted as the model was trained."""
-    shares, chosen = _probabilities(scores).topk(shape.experts_per_token, -1)
-    return Routes(chosen, _finished(shares, scores, shape))
+    return Routes(*chosen_as_trained(scores, rule_of(shape)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Threshold:
 
     def __call__(self, scores: Tensor, shape: ExpertShape) -> Routes:
         """See `Routing`."""
-        shares, chosen = _probabilities(scores).topk(shape.experts_per_token, -1)
+        shares, chosen = probabilities(scores).topk(shape.experts_per_token, -1)
         whole = shares.sum(-1, keepdim=True)
         kept = shares >= self.least * whole
         kept[:, 0] = True
@@ -75,16 +75,16 @@ class Capacity:
     def __call__(self, scores: Tensor, shape: ExpertShape) -> Routes:
         """See `Routing`."""
         each, capacity = shape.experts_per_token, self.tokens(scores.shape[0], shape)
-        probabilities = _probabilities(scores)
+        parts = probabilities(scores)
         most = each if self.overflow == "drop" else shape.count
-        ranked = probabilities.topk(most, -1).indices  # [T, most]
+        ranked = parts.topk(most, -1).indices  # [T, most]
         kept = _within_capacity(ranked, each, capacity, shape.count)
         if self.overflow == "drop":
-            shares = _finished(probabilities.gather(-1, ranked), scores, shape)
+            shares = _finished(parts.gather(-1, ranked), scores, shape)
             return Routes(ranked.where(kept, shape.count), shares.where(kept, 0))
         first = (~kept).to(torch.uint8).argsort(dim=-1, stable=True)[:, :each]
         chosen, kept = ranked.gather(-1, first), kept.gather(-1, first)
-        shares = probabilities.gather(-1, chosen).where(kept, 0.0)
+        shares = parts.gather(-1, chosen).where(kept, 0.0)
         return Routes(chosen.where(kept, shape.count), _finished(shares, scores, shape))
 
 
@@ -106,12 +106,11 @@ def _within_capacity(ranked: Tensor, each: int, capacity: int, experts: int) -> 
     return kept
 
 
-def _probabilities(scores: Tensor) -> Tensor:
-    return scores.softmax(-1, dtype=torch.float32)
+def rule_of(shape: ExpertShape) -> RouteRule:
+    """How the model was trained to route."""
+    return RouteRule(shape.experts_per_token, shape.normalizes_weights, shape.rounds_weights)
 
 
 def _finished(shares: Tensor, scores: Tensor, shape: ExpertShape) -> Tensor:
     """Weights with the sum and the precision with which the model was trained."""
-    if shape.normalizes_weights:
-        shares = shares / shares.sum(-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
-    return shares.to(scores.dtype) if shape.rounds_weights else shares
+    return weights_of(shares, scores.dtype, rule_of(shape))

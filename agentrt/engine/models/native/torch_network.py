@@ -22,6 +22,7 @@ from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.adapted_layer import RowAdapters
 from agentrt.engine.models.native.expert_load import ExpertLoad
 from agentrt.engine.models.native.experts import Experts
+from agentrt.engine.models.native.kernel_routing import KernelRouting
 from agentrt.engine.models.native.layer import Layer, embedding_scale
 from agentrt.engine.models.native.layer_weights import LayerWeights
 from agentrt.engine.models.native.rope import angle_tables
@@ -72,6 +73,7 @@ class TorchNetwork:
         if isinstance(self.embedding, PackedEmbedding):
             self.quantised_bytes += self.embedding.resident_bytes
         self.routing: Routing = trained
+        self._trained: Routing = trained
         self.expert_load: ExpertLoad | None = None
         self.expert_offload = weights.expert_offload
         scale = embedding_scale(shape, self.embedding.dtype)
@@ -99,6 +101,7 @@ class TorchNetwork:
             isinstance(layer.inner, Experts) and layer.inner.routed.needs_rows
             for layer in self._layers
         )
+        self._trained = KernelRouting(self._kernels) if needed else trained
         self._workspace = Workspace(
             shape, max_rows, kv.layout.dtype, memory.device, for_experts=needed
         )
@@ -151,11 +154,12 @@ class TorchNetwork:
     def _routing(self, layer: int, batch: ForwardBatch, *, is_last: bool) -> Routing:
         """The routing of a layer, which counts if the batch says for whom."""
         groups = batch.load_groups
+        routing = self._trained if self.routing is trained else self.routing
         if self.expert_load is None or groups is None:
-            return self.routing
+            return routing
         if is_last:
             groups = groups[batch.logit_rows]
-        return self.expert_load.counted(layer, self.routing, groups)
+        return self.expert_load.counted(layer, routing, groups)
 
     def _add(
         self, delta: Tensor, behind: Tensor | None, before: Tensor | None, rows: ActivationRows

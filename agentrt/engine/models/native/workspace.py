@@ -77,7 +77,7 @@ class Workspace:
             *(packed, shape.query_width, shape.query_width),
             *(2 * inner, inner),
         )
-        self._expert_widths = (shape.hidden, 2 * expert_inner, expert_inner, shape.hidden)
+        self._expert_widths = (shape.hidden, 2 * expert_inner, expert_inner)
         self._flat = [self._buffer(rows * width) for width in self._widths]
         rows *= self._chosen
         self._expert_flat = [self._buffer(rows * width) for width in self._expert_widths]
