@@ -340,11 +340,11 @@ class Kernels(Protocol):
         ...
 
     def sum_choices(self, made: Tensor, order: ExpertOrder, shares: Tensor, out: Tensor) -> None:
-        """Each token's sum of what its experts have made, times their weights.
+        """Weighted sum of the results of each token's experts.
 
         Args:
-            made: `[T * A, W]`, in the order of the experts.
-            order: That order.
+            made: Results `[T * A, W]`, in the order of the experts.
+            order: Order of the choices.
             shares: `[T, A]` floating, dense.
             out: `[T, W]`, filled.
         """

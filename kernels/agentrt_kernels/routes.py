@@ -69,7 +69,7 @@ def weights_of(shares: Tensor, dtype: torch.dtype, rule: RouteRule) -> Tensor:
 
     Args:
         shares: Probabilities `[T, A]` of a token's experts, fp32.
-        dtype: Of the scores.
+        dtype: Type of the scores.
         rule: The rule.
     """
     if rule.normalizes:

@@ -24,7 +24,7 @@ class Routes:
     Attributes:
         chosen: `[T, A]` int64, dense; E stands for no expert.
         shares: `[T, A]`, floating, dense: weights in the sum; 0 where there is no expert.
-        order: The choices by expert, if whoever routed has sorted them.
+        order: Choices by expert; None if the routing did not sort them.
     """
 
     chosen: Tensor

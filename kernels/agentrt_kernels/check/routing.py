@@ -51,7 +51,7 @@ def route_difference(
 def sum_difference(
     kernels: Kernels, tokens: int, each: int, width: int, dtype: torch.dtype, device: torch.device
 ) -> float:
-    """What `each` experts of a token have made, summed by their weights; see `difference`."""
+    """Weighted sums of the results of `each` experts a token; see `difference`."""
     source = torch.Generator().manual_seed(tokens + width)
     chosen = torch.randint(0, 9, (tokens, each), generator=source).to(device)
     order = Reference().sort_choices(chosen, 8)
@@ -79,7 +79,7 @@ def routing_work(
 
 
 def sum_work(tokens: int, each: int, width: int, dtype: torch.dtype, device: torch.device) -> Work:
-    """Sums of what the experts of tokens have made."""
+    """Weighted sums of the results of experts."""
     made = torch.randn(tokens * each, width, device=device).to(dtype)
     out, shares = torch.empty_like(made[:tokens]), torch.rand(tokens, each, device=device)
     order = TorchRouting().sort_choices(torch.randint(0, 8, (tokens, each), device=device), 8)

@@ -1,4 +1,4 @@
-"""What a token's experts have made of it, each times its weight, in one sum. Bound by memory."""
+"""Weighted sums of the results of each token's experts. Bound by memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def weighted_sum(made: Tensor, places: Tensor, shares: Tensor, out: Tensor) -> N
     """`out[t]` is the sum of `shares[t, a] * made[places[t * A + a]]`, in fp32.
 
     Args:
-        made: `[T * A, W]` fp32, fp16 or bf16, any row stride.
+        made: Results `[T * A, W]` fp32, fp16 or bf16, any row stride.
         places: `[T * A]` int64.
         shares: `[T, A]` floating, dense.
         out: `[T, W]`, any row stride.
