@@ -21,6 +21,7 @@ from triton.runtime.jit import JITFunction
 from agentrt_kernels.check.stored import KINDS, stored
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score, SharedPrefix
 from agentrt_kernels.kv_codes import CODE_DTYPES
+from agentrt_kernels.routes import RouteRule
 from agentrt_kernels.triton import dependent_launch, e4m3, fp8_gemm
 from agentrt_kernels.triton import set as chosen
 from agentrt_kernels.triton.set import TritonKernels
@@ -99,6 +100,9 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
         left = torch.empty(rows_of_experts, hidden, dtype=dtype)
         right = torch.empty(8, hidden, hidden, dtype=dtype)
         kernels.grouped_linear(left, right, whole(*[0] * 9), left.clone())
+    routes = kernels.route(torch.empty(64, 128, dtype=dtype), RouteRule(8, True, True))
+    made = torch.empty(512, hidden, dtype=dtype)
+    kernels.sum_choices(made, routes.order, routes.shares, made[:64])
     kernels.copy_pages(pages.flatten(1), pages.flatten(1), torch.zeros(2, 2, dtype=torch.int64))
     heat = torch.zeros(4)
     mask = torch.zeros(4, 4008, dtype=torch.int32)

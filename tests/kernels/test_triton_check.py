@@ -13,6 +13,7 @@ import torch
 from agentrt_kernels.check import run
 from agentrt_kernels.check.expert_product import expert_product
 from agentrt_kernels.check.product import plain_product, product
+from agentrt_kernels.check.routing import routing_work, sum_work
 from agentrt_kernels.check.run import speed_of
 from agentrt_kernels.check.timing import ceilings, timed
 from agentrt_kernels.check.work import (
@@ -48,7 +49,7 @@ def test_the_check_finds_the_triton_set_right(interpreted) -> None:
     facts = run("cpu", interpreted)
     assert facts["wrong"] == 0, [check for check in facts["checks"] if not check["right"]]
     operations = {check["operation"] for check in facts["checks"]}
-    assert len(operations) == 9
+    assert len(operations) == 11
     assert "nothing was timed" in facts["note"]
 
 
@@ -82,6 +83,9 @@ WORKS = {
     "draw": lambda: draw(2, 50, CPU, top_p=0.9),
     "experts": lambda: experts(4, 2, 8, 16, FP32, CPU),
     "experts in codes": lambda: expert_product("mxfp4", 4, 2, 8, 64, FP32, CPU),
+    "routing": lambda: routing_work(3, 8, 2, CPU),
+    "routing by torch": lambda: routing_work(3, 8, 2, CPU, by_torch=True),
+    "weighted sum": lambda: sum_work(3, 2, 16, FP32, CPU),
     "product": lambda: product("int4 in groups", 3, 8, 64, FP32, CPU),
     "product in FP8": lambda: product("fp8 by fp8", 3, 8, 64, FP32, CPU),
     "plain product": lambda: plain_product(3, 8, 64, FP32, CPU),

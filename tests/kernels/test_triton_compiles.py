@@ -13,7 +13,8 @@ pytest.importorskip("triton", reason="triton is not installed (pip install agent
 
 MOST_SHARED_BYTES = 227 * 1024
 ATTENTION = {"_paged_decode", "_paged_extend", "_shared_prefix"}
-IN_STEPS = ATTENTION | {"_merge", "_rms_norm", "_gate_mul", "_rope_store"}
+ROUTES = {"_route", "_weighted_sum"}
+IN_STEPS = ATTENTION | ROUTES | {"_merge", "_rms_norm", "_gate_mul", "_rope_store"}
 """Kernels that may be launched before the one before them has ended, and have to wait for it."""
 SAMPLER = {"_scale", "measure", "gather", "_choose"}
 PRODUCTS = {"_dequantised_gemm", "_fp8_gemm", "_e4m3_rows", "_sum_parts"}
@@ -36,7 +37,7 @@ def test_every_kernel_compiles_for_hopper(width: int) -> None:
     told = json.loads(done.stdout)
     used, coded = told["plain"], told["coded"]
     of_hopper = {"_hopper_extend"} if width == 128 else set()
-    assert set(used) == ATTENTION | OTHERS | {"_grouped_gemm"} | of_hopper
+    assert set(used) == ATTENTION | OTHERS | ROUTES | {"_grouped_gemm"} | of_hopper
     for name, kernel in used.items():
         assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, name
         assert kernel["stack_bytes"] <= (64 if width == 128 else 0), f"{name} spills"

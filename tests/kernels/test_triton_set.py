@@ -7,6 +7,7 @@ import torch
 
 from agentrt_kernels.check.batch import Attention, batch_of
 from agentrt_kernels.check.stored import stored
+from agentrt_kernels.routes import RouteRule
 
 CPU = torch.device("cpu")
 WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero", "numpy")
@@ -18,6 +19,8 @@ def call_all(kernels, made, row, logits, mask, out, weight, start) -> None:
     kernels.gate_mul(row, row[:, :8])
     kernels.copy_pages(row, row, out[:, None].expand(2, 2).contiguous())
     kernels.grouped_linear(row, weight, start, row[:, :3])
+    routes = kernels.route(row, RouteRule(2, True, True))
+    kernels.sum_choices(row.repeat(2, 1), routes.order, routes.shares, row)
     one = logits[:, 0]
     kernels.sample(logits, mask, one, mask[:, 0], one, one, one.double(), out)
 
@@ -38,6 +41,7 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
     wide = torch.ones(2, 1024)
     sharing = TritonKernels(Table(), programs=64)
     linears = [sharing.pack_codes(stored(kind, 9, 1024, CPU)) for kind in kinds]
+    experts = [interpreted.pack_expert_codes([stored(kind, 9, 1024, CPU)] * 2) for kind in kinds]
 
     def refuse(self, *args):
         raise AssertionError("a tensor's value was asked for")
@@ -49,10 +53,12 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
         GridExecutor, "__call__", lambda self, *args, **how: called.append(self.fn.__name__)
     )
     call_all(interpreted, made, row, logits, mask, out, weight, start)
-    assert len(set(called)) == 11
+    assert len(set(called)) == 13
     for linear in linears:
         linear.apply(wide)
-    assert len(set(called)) == 15
+    for one in experts:
+        one.apply(wide, start, torch.empty(2, 9))
+    assert len(set(called)) == 17
 
 
 def test_scratch_is_made_once(interpreted) -> None:
