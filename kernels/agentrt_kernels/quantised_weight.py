@@ -64,6 +64,12 @@ def is_e4m3(weight: QuantisedWeight) -> bool:
     return table is not None and torch.equal(table.cpu().nan_to_num(), E4M3.nan_to_num())
 
 
+def is_e2m1(weight: QuantisedWeight) -> bool:
+    """Whether its codes are floating-point numbers of four bits."""
+    table = weight.table
+    return table is not None and torch.equal(table.cpu(), E2M1)
+
+
 def dequantised(weight: QuantisedWeight) -> Tensor:
     """The matrix fp32 `[N, K]` that a weight stands for: the reference of all kernels."""
     codes = weight.values if weight.bits == 8 else unpack_nibbles(weight.values)

@@ -14,6 +14,12 @@ from tests.engine.published_models import logits_of
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
 WIDE = {"hidden_size": 64, "moe_intermediate_size": 32, "num_hidden_layers": 1}
+SHARED = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 40,
+}
 
 
 def assert_near(found: torch.Tensor, expected: torch.Tensor, allowed: float = 1e-3) -> None:
@@ -27,19 +33,20 @@ def plain(engine, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "weights"),
+    ("kind", "fields", "weights"),
     [
-        ("mixtral", "int4"),
-        pytest.param("mixtral", "int8", marks=pytest.mark.slow),
-        pytest.param("olmoe", "int4", marks=pytest.mark.slow),
-        pytest.param("qwen2_moe", "int8", marks=pytest.mark.slow),  # with a shared expert
-        pytest.param("qwen3_moe", "int4", marks=pytest.mark.slow),
-        ("gpt_oss", "int8"),  # stacked, with biases
+        ("mixtral", {}, "int4"),
+        pytest.param("mixtral", {}, "int8", marks=pytest.mark.slow),
+        pytest.param("olmoe", {}, "int4", marks=pytest.mark.slow),
+        pytest.param("qwen2_moe", SHARED, "int8", marks=pytest.mark.slow),
+        pytest.param("qwen3_moe", {}, "int4", marks=pytest.mark.slow),
+        ("gpt_oss", {}, "int8"),  # stacked, with biases
     ],
 )
-def test_experts_rounded_at_load(kind, weights, model_dir) -> None:
-    expected, _ = logits_of(model_dir(kind), weights=weights, kernels="reference")
-    found, model = logits_of(model_dir(kind), weights=weights, kernels="triton")
+def test_experts_rounded_at_load(kind, fields, weights, engine, tmp_path) -> None:
+    engine.save_model(kind, tmp_path, num_hidden_layers=1, **fields)
+    expected, _ = logits_of(tmp_path, weights=weights, kernels="reference")
+    found, model = logits_of(tmp_path, weights=weights, kernels="triton")
     assert_near(found, expected)
     assert model.report.linear == weights
 

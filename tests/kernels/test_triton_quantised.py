@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agentrt_kernels.check.product import product_difference
 from agentrt_kernels.check.stored import KINDS, stored
 from agentrt_kernels.quantised_weight import (
+    E2M1,
     E4M3,
     dequantised,
     e4m3_rows,
@@ -124,6 +125,21 @@ def test_every_code_of_fp8_is_its_value(interpreted) -> None:
     found = interpreted.pack_codes(weight).apply(torch.ones(1, 1))
     assert torch.equal(found, dequantised(weight).t())
     assert found.unique().numel() == 253
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("exponent", [-20, 0, 20])
+def test_every_code_of_mxfp4_is_its_value(interpreted, groups: int, exponent: int) -> None:
+    """A row for each code, of inputs that are alike; a second group is far smaller."""
+    codes = torch.arange(16, dtype=torch.uint8)[:, None] * 17
+    values = codes.expand(16, 32 * groups // 2).contiguous()
+    scales = 2.0 ** (exponent - 20.0 * torch.arange(groups)).expand(16, groups)
+    weight = replace(stored("mxfp4", 16, 32 * groups, CPU), values=values, scales=scales)
+    for at in range(groups):
+        x = torch.zeros(1, 32 * groups)
+        x[0, 32 * at] = 1
+        found = interpreted.pack_codes(weight).apply(x)
+        assert torch.equal(found[0], E2M1 * 2.0 ** (exponent - 20 * at))
 
 
 @quick

@@ -30,6 +30,9 @@ from agentrt_kernels.triton.product_tile import (
 from agentrt_kernels.triton.split_inner import Shares
 from agentrt_kernels.triton.tile import is_wide
 
+UNIT = 2.0**14
+"""Factor of codes of MXFP4 that are read as fp16, whose exponents begin so much lower."""
+
 
 @dataclass(frozen=True, slots=True)
 class Codes:
@@ -43,8 +46,9 @@ class Codes:
         scales: fp16 `[G, N]`; None for ones.
         zeros: fp16 `[G, N]`; None for `middle`.
         factors: fp32 `[N]`.
-        table: fp32 `[16]` that codes of four bits stand for; None for steps.
+        table: fp32 `[16]` that codes of four bits stand for; None for steps and `E2M1`.
         is_e4m3: Whether codes of eight bits are those of FP8.
+        is_e2m1: Whether codes of four bits are those of MXFP4, `UNIT` of which makes one.
         group: Inputs that share a scale and a zero.
         middle: The code that stands for zero without zeros.
     """
@@ -56,6 +60,7 @@ class Codes:
     factors: Tensor
     table: Tensor | None
     is_e4m3: bool
+    is_e2m1: bool
     group: int
     middle: int
 
@@ -129,6 +134,7 @@ def dequantised_gemm(
         HALVES=8 // weight.bits,
         MIDDLE=weight.middle,
         E4M3=weight.is_e4m3,
+        E2M1=weight.is_e2m1,
         GRAIN=grain,
         WIDE=is_wide(x),
         BLOCK_M=blocks.rows,
@@ -164,6 +170,7 @@ def _dequantised_gemm(
     HALVES: tl.constexpr,
     MIDDLE: tl.constexpr,
     E4M3: tl.constexpr,
+    E2M1: tl.constexpr,
     GRAIN: tl.constexpr,
     WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -202,6 +209,10 @@ def _dequantised_gemm(
                 code = (code >> (4 * HALF)) & 15
             if table is not None:
                 left = tl.load(table + code.to(tl.int32))
+            elif E2M1:
+                bits = code.to(tl.uint16)  # sign, exponent and mantissa, as fp16 has them
+                bits = ((bits & 8) << 12) | ((bits & 7) << 9)
+                left = bits.to(tl.float16, bitcast=True).to(tl.float32)
             elif E4M3:
                 left = code.to(tl.float8e4nv, bitcast=True).to(tl.float32)
             else:

@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from agentrt_kernels.quantised_weight import MIDDLE_CODE, QuantisedWeight, is_e4m3
+from agentrt_kernels.quantised_weight import MIDDLE_CODE, QuantisedWeight, is_e2m1, is_e4m3
 from agentrt_kernels.triton import fp8_gemm
 from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.dequantised_gemm import Codes, dequantised_gemm, halved
+from agentrt_kernels.triton.dequantised_gemm import UNIT, Codes, dequantised_gemm, halved
 from agentrt_kernels.triton.e4m3_rows import e4m3_rows
 from agentrt_kernels.triton.product_tile import expert_count
 from agentrt_kernels.triton.split_inner import Shares
@@ -164,25 +164,27 @@ def codes_of(weight: QuantisedWeight) -> Codes:
     Raises:
         ValueError: Nothing computes by its table, or rounds rows for it.
     """
-    is_float, table = is_e4m3(weight), weight.table
+    is_float, is_small, table = is_e4m3(weight), is_e2m1(weight), weight.table
     if table is not None and weight.bits == 8 and not is_float:
         raise ValueError("cannot pack codes of 8 bits by a table other than that of FP8")
     values = weight.values if weight.bits == 8 else halved(weight.values)
     inputs = values.shape[1] * 8 // weight.bits
     scales, zeros = weight.scales.float(), weight.zeros
+    unit = UNIT if is_small else 1.0
     if scales.shape[1] == 1:
-        factors, by_group = scales[:, 0].contiguous(), None
+        factors, by_group = scales[:, 0] * unit, None
     else:
         factors = _power_of_two(scales.abs().amax(dim=1))
-        by_group = (scales / factors[:, None]).half().t().contiguous()
+        by_group = (scales / factors[:, None] * unit).half().t().contiguous()
     codes = Codes(
         bits=weight.bits,
         values=values.contiguous(),
         scales=by_group,
         zeros=None if zeros is None else zeros.half().t().contiguous(),
         factors=factors,
-        table=None if is_float else table,
+        table=None if is_float or is_small else table,
         is_e4m3=is_float,
+        is_e2m1=is_small,
         group=min(weight.group, inputs),
         middle=MIDDLE_CODE if weight.bits == 4 and zeros is None and table is None else 0,
     )

@@ -95,7 +95,8 @@ def _stacked(parts: Sequence[Codes]) -> Codes:
 def _form(codes: Codes) -> tuple[object, ...]:
     held = (codes.scales, codes.zeros, codes.table)
     which = tuple(one is not None for one in held)
-    return (codes.bits, codes.group, codes.middle, codes.is_e4m3, codes.values.shape, *which)
+    kinds = codes.is_e4m3, codes.is_e2m1
+    return (codes.bits, codes.group, codes.middle, *kinds, codes.values.shape, *which)
 
 
 def _stacked_or_none(parts: Sequence[Tensor | None]) -> Tensor | None:
