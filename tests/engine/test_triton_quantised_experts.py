@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from agentrt.base.errors import EngineUnavailable
+from agentrt.engine.models.quantisation import quantised
+from agentrt.engine.ops.linear import LinearBackend
+from agentrt_kernels import load
+from agentrt_kernels.contract import SILU
+from agentrt_kernels.cpu.experts import ExpertMatrices
 from tests.engine.mxfp4_models import read_by_transformers, written_in_mxfp4
 from tests.engine.published_formats import written
 from tests.engine.published_models import logits_of
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
-WIDE = {"hidden_size": 64, "moe_intermediate_size": 32, "num_hidden_layers": 1}
+WIDE = {"hidden_size": 64, "moe_intermediate_size": 64, "num_hidden_layers": 1}
 SHARED = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -104,12 +109,13 @@ def test_a_quantised_mixture_writes_what_the_reference_writes(build, engine) -> 
     assert told[0] == told[1]
 
 
-def test_experts_of_different_forms_are_refused(plain) -> None:
-    """Groups of one expert differ from those of the others."""
-    path = written("compressed int4 in groups", plain)
-    weights = load_file(path / "model.safetensors")
-    for name in [one for one in weights if ".experts.1." in one and "weight_scale" in one]:
-        weights[name] = weights[name].repeat_interleave(2, dim=1)
-    save_file(weights, path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(EngineUnavailable, match="differ in bits, groups, zeros or tables"):
-        logits_of(path, kernels="triton")
+def test_experts_of_different_forms_are_refused() -> None:
+    """Groups of one expert differ from those of another."""
+    plain = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
+    experts = [
+        ExpertMatrices(quantised(plain, 4, group), None, plain[:, :3], None) for group in (8, 16)
+    ]
+    backend = LinearBackend(torch.float32, torch.device("cpu"), load("triton"))
+    with pytest.raises(EngineUnavailable, match="differ in bits, groups, zeros or tables") as told:
+        backend.experts(experts, SILU)
+    assert "elsewhere" in told.value.hint

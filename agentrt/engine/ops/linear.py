@@ -126,7 +126,7 @@ class LinearBackend:
     def _refusal(self, fault: str) -> EngineUnavailable:
         return EngineUnavailable(
             f"{self._kernels.name} kernels do not multiply by these weights: {fault}",
-            hint="Leave --activations, or serve the model elsewhere and pass --engine URL",
+            hint="Leave --activations if it is given, or serve the model elsewhere: --engine URL",
         )
 
     def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
