@@ -18,7 +18,7 @@ from tests.engine.published_models import logits_of
 
 pytest.importorskip("triton", minversion="3.7", reason="the interpreter needs triton 3.7")
 
-WIDE = {"hidden_size": 64, "moe_intermediate_size": 64, "num_hidden_layers": 1}
+WIDE = {"hidden_size": 64, "moe_intermediate_size": 64, "head_dim": 16, "num_hidden_layers": 1}
 SHARED = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
