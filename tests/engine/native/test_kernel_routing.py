@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from agentrt.base.config import EngineConfig
+from agentrt.engine.models.kv_layout import kv_layout
+from agentrt.engine.models.load_plan import plan_load
+from agentrt.engine.models.native.build import build_network, read_weights
 from agentrt.engine.models.native.kernel_routing import KernelRouting
-from agentrt.engine.models.native.routing import trained
-from agentrt.engine.models.native.shape import ExpertShape
+from agentrt.engine.models.native.routing import Threshold, trained
+from agentrt.engine.models.native.self_check import network_logits
+from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.ops.experts import ExpertRows, Routes
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt.engine.ops.torch_kernels import TorchKernels
@@ -19,7 +25,6 @@ from agentrt_kernels.check.stored import stored
 from agentrt_kernels.contract import SILU, Kernels
 from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.reference import Reference
-from tests.engine.published_models import logits_of
 
 CPU = torch.device("cpu")
 HIDDEN, INNER = 64, 32
@@ -104,26 +109,34 @@ def test_a_layer_is_a_gather_and_five_launches(monkeypatch) -> None:
         assert names == ["_route", "index_select", *products, "_weighted_sum"]
 
 
-@pytest.mark.parametrize(("routing", "calls"), [("trained", 6), ("threshold=0.01", 0)])
-def test_the_network_takes_it_for_what_was_trained_alone(
-    routing, calls, model_dir, monkeypatch
-) -> None:
-    seen: list[int] = []
-    route = Reference.route
+class Watched(Reference):
+    """The reference, which counts what it is asked to route and to sort."""
 
-    def watched(self, scores, rule):
-        seen.append(scores.shape[0])
-        return route(self, scores, rule)
+    def __init__(self) -> None:
+        self.routed = self.sorted = 0
 
-    monkeypatch.setattr(Reference, "route", watched)
-    logits_of(model_dir("mixtral"), kernels="reference", expert_routing=routing)
-    assert len(seen) == calls
+    def route(self, scores, rule):
+        self.routed += 1
+        return super().route(scores, rule)
+
+    def sort_choices(self, chosen, experts):
+        self.sorted += 1
+        return super().sort_choices(chosen, experts)
 
 
-@pytest.mark.usefixtures("native_kernels")
-def test_the_native_call_is_given_no_order(model_dir, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "agentrt_kernels.routes.TorchRouting.sort_choices",
-        lambda *args: pytest.fail("it sorts by itself"),
-    )
-    logits_of(model_dir("mixtral"))
+@pytest.mark.parametrize("routing", [trained, Threshold(0.01)])
+def test_the_network_takes_it_for_what_was_trained_alone(routing, model_dir) -> None:
+    """Each choice is sorted once, whoever made it."""
+    path = model_dir("mixtral")
+    plan = plan_load(EngineConfig(path, self_check="never", kernels="reference"))
+    shape, kernels = plan.shape, Watched()
+    assert isinstance(shape, DecoderShape)
+    weights = read_weights(shape, path, plan.dtype, plan.device)
+    backend = LinearBackend(plan.dtype, plan.device, kernels)
+    network = build_network(shape, weights, kernels, backend)
+    assert isinstance(network, TorchNetwork)
+    network.routing = routing
+    network_logits(network, kv_layout(plan, shape), shape.heads, shape.vocabulary)
+    layers_of_steps = 3 * shape.layers
+    assert kernels.sorted == layers_of_steps
+    assert kernels.routed == (layers_of_steps if routing is trained else 0)
