@@ -46,7 +46,7 @@ SCHEMA = "agentrt.bench.gpu/2"
 KINDS = ("kernels", "parity", "speculation", "speed", "drafts")
 """Kinds of parts, by the first word of their names, in the order in which they run."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_KERNELS_S = 420.0
+_KERNELS_S = 540.0
 _PARITY_POINT = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
     "cuda": (

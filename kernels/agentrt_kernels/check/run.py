@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import product as product_of
 from statistics import median
 from typing import Any, Literal
 
@@ -209,7 +210,10 @@ def _others(
         case = f"{tokens} tokens, {dtype}"
         yield "route", case, partial(route_difference, kernels, tokens, 24, rule, dtype, device)
     yield "sum_choices", kind, partial(sum_difference, kernels, 5, 3, width, dtype, device)
-    for codes in KINDS:
+    all_sizes = [sizes]
+    if len(all_rows) > 1:  # a block of each bound of rows
+        all_sizes += [(20, 9, 0, 30), (700, 0, 130, 5)]
+    for codes, sizes in product_of(KINDS, all_sizes):
         case = f"{codes}, {dtype}, {width + 40} x {width} of {sizes}"
         of_experts = partial(expert_product_difference, kernels, codes, sizes)
         measure = partial(of_experts, width + 40, width, dtype, device)
@@ -242,10 +246,14 @@ def _works(device: torch.device) -> Iterator[Work]:
             yield work.draw(rows, 128_256, device, top_p=top_p)
     for rows in (2, 32, 2048):
         yield work.experts(rows, 8, 14336, 4096, dtype, device)
-    for count, outputs, width in ((8, 28672, 4096), (64, 2048, 2048), (32, 5760, 2880)):
+    for kinds, count, outputs, width in (
+        (("int8", "int4 in groups", "fp8"), 8, 28672, 4096),
+        (("int4 in groups",), 64, 2048, 2048),
+        (("mxfp4",), 32, 5760, 2880),
+    ):
         for rows in (8, 64, 2048):
             yield work.experts(rows, count, outputs, width, dtype, device)
-            for codes in ("int8", "int4 in groups", "mxfp4", "fp8"):
+            for codes in kinds:
                 yield expert_product(codes, rows, count, outputs, width, dtype, device)
     for tokens in (1, 16, 64):
         for experts, each in ((8, 2), (128, 8)):
