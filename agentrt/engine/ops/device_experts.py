@@ -141,8 +141,8 @@ class DeviceExperts:
             self._multiply(slots, experts[wave], starts[wave.start : wave.stop + 1], rows)
             if at + parts < len(waves):
                 arrivals.append(self._fetch(at % parts, experts[waves[at + parts]]))
-        rows.returned.index_copy_(0, order, rows.sorted)
-        returned = rows.returned.view(x.shape[0], each, x.shape[1])
+        returned = torch.empty_like(rows.sorted).index_copy_(0, order, rows.sorted)
+        returned = returned.view(x.shape[0], each, x.shape[1])
         out.copy_((returned * routes.shares.float()[:, :, None]).sum(1))
 
     def _fetch(self, part: int, experts: Numbers) -> Any:

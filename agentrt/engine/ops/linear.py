@@ -103,6 +103,7 @@ class LinearBackend:
         self._kernels = kernels
         self.offload = offload
         self.quantised_bytes = 0
+        self._device = device
         self._on_cpu = device.type == "cpu"
         self.choice: WeightFormat
         self.choice, self.reason = _choose_format(dtype, device, kernels)
