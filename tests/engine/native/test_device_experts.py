@@ -63,7 +63,7 @@ class LateSlots(ExpertSlots):
 
 
 def some_rows(tokens, each):
-    widths = (HIDDEN, 2 * INNER, INNER, HIDDEN)
+    widths = (HIDDEN, 2 * INNER, INNER)
     return ExpertRows(*(torch.full((tokens * each, width), torch.nan) for width in widths))
 
 
@@ -124,7 +124,7 @@ def test_products_wait_for_their_copies_and_no_row_is_lost(
             chosen[dropped], shares[dropped] = experts, 0.0
         expected, found = torch.empty(2, tokens, HIDDEN)
         rows = some_rows(tokens, each)
-        for buffer in (rows.sorted, rows.gate_up, rows.inner, rows.returned):
+        for buffer in (rows.sorted, rows.gate_up, rows.inner):
             buffer.zero_()
         plain.apply(x, Routes(chosen, shares), rows, expected)
         ours.apply(x, Routes(chosen, shares), some_rows(tokens, each), found)
