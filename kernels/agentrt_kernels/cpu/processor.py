@@ -71,7 +71,7 @@ def processor_features() -> str:
 
 
 def _cpuinfo(*names: str) -> str:
-    """What the system says of the first processor under one of `names`, or nothing."""
+    """The first processor as the system lists it, under one of `names`; empty if it does not."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
