@@ -165,3 +165,12 @@ def test_without_a_cache_variable_the_home_is_used(monkeypatch):
     monkeypatch.setenv("HOME", "/somewhere")
     assert build.cache_folder() == type(build.SOURCES)("/somewhere/.cache/agentrt/native")
     assert os.path.isabs(build.cache_folder())
+
+
+def test_the_sources_compile_where_there_is_a_compiler():
+    """Tests of the native set are skipped without a library, whatever the reason is."""
+    try:
+        build.find_compiler()
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+    assert build.library().is_file()
