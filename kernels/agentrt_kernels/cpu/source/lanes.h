@@ -12,7 +12,6 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-#define ALWAYS inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
@@ -33,7 +32,7 @@ struct Halves {
   V low, high;
 
   template <class W>
-  ALWAYS explicit operator Halves<W>() const {
+  inline __attribute__((always_inline)) explicit operator Halves<W>() const {
     return {(W)low, (W)high};
   }
 };

@@ -2,8 +2,7 @@
 #pragma once
 #include "vector.h"
 
-// One of the two stages' vectors: lanes of `a` and `b` in turns of STEP, from the first or the second
-// of each pair of blocks.
+// Blocks of STEP lanes of `a` and `b` in turn: the first of each pair of blocks, or the second.
 template <int STEP, bool SECOND, class V, int... I>
 INLINE V blocks_of(V a, V b, std::integer_sequence<int, I...>) {
   constexpr int COUNT = sizeof...(I);
