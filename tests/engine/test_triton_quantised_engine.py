@@ -77,13 +77,12 @@ def test_rows_in_fp8_multiply_weights_in_fp8(name, plain) -> None:
     assert model.report.linear.endswith(" by fp8")
 
 
-def test_a_quantised_engine_writes_what_the_reference_writes(build, engine) -> None:
+@pytest.mark.parametrize("kind", ["llama", "mixtral"])
+def test_a_quantised_engine_writes_what_the_reference_writes(kind, build, engine) -> None:
     """Prompts in chunks beside decodes, of several sequences."""
     told = []
     for kernels in ("triton", "reference"):
-        core = build(
-            "llama", kernels=kernels, weights="int8", page_tokens=4, prefill_chunk_tokens=9
-        )
+        core = build(kind, kernels=kernels, weights="int8", page_tokens=4, prefill_chunk_tokens=9)
         for number, prompt in enumerate(([1, 2, 3, 4] * 4, [9, 8])):
             core.submit(engine.request(number, prompt, max_tokens=3))
         served = engine.drain(core)

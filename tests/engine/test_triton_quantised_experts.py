@@ -95,20 +95,6 @@ def test_rows_in_fp8_multiply_experts_in_fp8(name, plain) -> None:
     assert model.report.linear.endswith(" by fp8")
 
 
-def test_a_quantised_mixture_writes_what_the_reference_writes(build, engine) -> None:
-    """Prompts in chunks beside decodes, of several sequences."""
-    told = []
-    for kernels in ("triton", "reference"):
-        core = build(
-            "mixtral", kernels=kernels, weights="int8", page_tokens=4, prefill_chunk_tokens=9
-        )
-        for number, prompt in enumerate(([1, 2, 3, 4] * 4, [9, 8])):
-            core.submit(engine.request(number, prompt, max_tokens=3))
-        served = engine.drain(core)
-        told.append([served.ids(number) for number in range(2)])
-    assert told[0] == told[1]
-
-
 def test_experts_of_different_forms_are_refused() -> None:
     """Groups of one expert differ from those of another."""
     plain = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
