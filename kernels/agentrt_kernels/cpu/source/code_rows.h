@@ -197,27 +197,12 @@ static const T *in_order(const Linear &linear, const T *x) {
   return room.data();
 }
 
-// All rows, where `row_of` gives their values, for the whole team. Few are taken by every thread for
-// itself, which costs less than to meet.
+// All rows, where `row_of` gives their values, for the whole team.
 template <class T, class RowOf>
 static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf row_of) {
   constexpr int FEW_ROWS = 4;
-  static thread_local std::vector<char> mine;
-  bool alone = me.team->threads == 1 || rows <= FEW_ROWS;
-  size_t bytes = rows * how.stride + 64;
-  std::vector<char> &room = alone ? mine : me.team->room;
-  auto grow = [&] {
-    if (room.size() < bytes) room.resize(bytes);
-  };
-  if (alone)
-    grow();
-  else
-    me.once(grow);
-  char *first = room.data();
-  first += (64 - (uintptr_t)first % 64) % 64;
-  auto work = [&](int row) {
+  return filled_rows(me, rows, FEW_ROWS, how.stride, [&](int row, char *to) {
     const T *from = row_of(row);
-    char *to = first + row * how.stride;
 #if HAS_BYTE_DOT
     if (how.kind == RowKind::BYTES) return take_row_of_bytes(how, from, to);
     if (how.kind == RowKind::HALVES) return take_row_of_halves(how, from, to);
@@ -226,10 +211,5 @@ static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf ro
     if (how.kind == RowKind::WORDS) return take_row_of_words(how, from, to);
 #endif
     take_row_of_floats(how, from, to);
-  };
-  if (alone)
-    for (int row = 0; row < rows; row++) work(row);
-  else
-    me.share(rows, work);
-  return first;
+  });
 }

@@ -5,7 +5,6 @@
 // shift and a mask make them fp32, and rows are made fp32 before. Columns past the last are zero.
 #pragma once
 #include <type_traits>
-#include <vector>
 
 #include "team.h"
 #include "vector.h"
@@ -241,35 +240,16 @@ static void share_panels(Worker &me, const Linear &linear, int rows, Work work) 
   });
 }
 
-// Rows in fp32, one behind the other, where `row_of` gives their values, for the whole team. Few are
-// taken by every thread for itself, which costs less than to meet.
+// Rows in fp32, one behind the other, where `row_of` gives their values, for the whole team.
 template <class T, class RowOf>
 static const float *widened_rows(Worker &me, int rows, int inputs, RowOf row_of) {
   constexpr int FEW_ROWS = 16;
-  static thread_local std::vector<float> mine;
-  bool alone = me.team->threads == 1 || rows <= FEW_ROWS;
-  size_t values = (size_t)rows * inputs;
-  float *to;
-  if (alone) {
-    if (mine.size() < values) mine.resize(values);
-    to = mine.data();
-  } else {
-    std::vector<char> &room = me.team->room;
-    me.once([&] {
-      if (room.size() < values * sizeof(float)) room.resize(values * sizeof(float));
-    });
-    to = (float *)room.data();
-  }
-  auto work = [&](int row) {
+  auto widen_row = [&](int row, char *to) {
     const T *from = row_of(row);
     for (int k = 0; k < inputs; k += LANES)
-      put(to + (int64_t)row * inputs + k, take(from + k, inputs - k), inputs - k);
+      put((float *)to + k, take(from + k, inputs - k), inputs - k);
   };
-  if (alone)
-    for (int row = 0; row < rows; row++) work(row);
-  else
-    me.share(rows, work);
-  return to;
+  return (const float *)filled_rows(me, rows, FEW_ROWS, inputs * sizeof(float), widen_row);
 }
 
 // One linear of a plain weight by the whole team.

@@ -133,6 +133,31 @@ struct Worker {
   }
 };
 
+// Memory for rows, which begins a line of the cache, and which `work` fills, given a row and its place.
+// Up to `few` rows are filled by every thread for itself, which costs less than to meet.
+template <class Work>
+static char *filled_rows(Worker &me, int rows, int few, size_t row_bytes, Work work) {
+  static thread_local std::vector<char> mine;
+  bool alone = me.team->threads == 1 || rows <= few;
+  size_t bytes = rows * row_bytes + 64;
+  std::vector<char> &room = alone ? mine : me.team->room;
+  auto grow = [&] {
+    if (room.size() < bytes) room.resize(bytes);
+  };
+  if (alone)
+    grow();
+  else
+    me.once(grow);
+  char *first = room.data();
+  first += (64 - (uintptr_t)first % 64) % 64;
+  auto fill = [&](int row) { work(row, first + row * row_bytes); };
+  if (alone)
+    for (int row = 0; row < rows; row++) fill(row);
+  else
+    me.share(rows, fill);
+  return first;
+}
+
 typedef void (*Job)(void *arguments, Worker &worker);
 
 // Threads that stay; callers other than the first at the same time work alone.
