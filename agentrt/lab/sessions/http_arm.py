@@ -35,6 +35,8 @@ from agentrt.remote.answers.sse import EventStream
 Json = dict[str, Any]
 _PATIENCE_S = 3600.0
 _IDLE_S = 2.0  # servers close a connection that was idle for 5 s; a request then meets a closed one
+_MOST_SENDS = 3
+"""A server may close a connection while a request is on its way; good clients send it again."""
 _OUTPUT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls")
 EXACT_LENGTHS: Json = {"temperature": 0, "ignore_eos": True}
 """Fields of each request by which an answer has exactly `max_tokens` tokens."""
@@ -78,7 +80,7 @@ class HttpArm:
             await anyio.sleep(turn.wait_s)
 
     async def answer(self, turn: AgentTurn, watch: Watch) -> TurnAnswer:
-        """Ask for one turn.
+        """Ask for one turn, again if its connection is closed before any answer.
 
         Raises:
             BenchFailed: The server refused it, or broke off.
@@ -95,19 +97,36 @@ class HttpArm:
         if turn.tools:
             body["tools"] = [wire_tool(tool) for tool in turn.tools]
         reading = _AnswerReading(watch)
+        sends_left = _MOST_SENDS
+        while sends_left:
+            sends_left -= 1
+            try:
+                await self._send(body, reading)
+                break
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+                if reading.has_begun or not sends_left:
+                    raise
+        return reading.answer()
+
+    async def _send(self, body: Json, reading: _AnswerReading) -> None:
+        """Send a request, and read its answer."""
         async with self._http.stream("POST", "chat/completions", json=body) as response:
             if response.status_code != 200:
                 said = (await response.aread())[:300].decode("utf-8", "replace")
                 raise BenchFailed(f"the server answered {response.status_code}: {said}")
             async for data in _events(response):
                 reading.take(json.loads(data))
-        return reading.answer()
 
 
 class _AnswerReading:
-    """An answer while it is streamed."""
+    """An answer while it is streamed.
+
+    Attributes:
+        has_begun: Whether the server has sent any of it.
+    """
 
     def __init__(self, watch: Watch) -> None:
+        self.has_begun = False
         self._watch = watch
         self._texts: list[str] = []
         self._first_s: float | None = None
@@ -116,6 +135,7 @@ class _AnswerReading:
 
     def take(self, chunk: Json) -> None:
         """Take one chunk of the stream."""
+        self.has_begun = True
         if chunk.get("error"):
             raise BenchFailed(f"the server failed in the middle of an answer: {chunk['error']}")
         self._usage = chunk.get("usage") or self._usage

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
@@ -230,3 +231,58 @@ def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(BenchFailed, match="lists no model"):
         anyio.run(opened)
+
+
+@pytest.mark.parametrize(("closed", "sent"), [(2, 3), (3, 3)])
+def test_a_request_whose_connection_was_closed_is_sent_again(closed: int, sent: int) -> None:
+    """A server that closes connections, as some do with those that were kept, before any answer."""
+    connections = 0
+    body = f"data: {delta(content='a')}\n\ndata: [DONE]\n\n"
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    async def serve(stream: SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        async with stream:
+            received = b""
+            while b'"stream"' not in received:
+                received += await stream.receive()
+            if connections > closed:
+                await stream.send((head + body).encode())
+
+    async def asked() -> str:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            port = listener.extra(SocketAttribute.local_port)
+            async with http_arm(f"http://127.0.0.1:{port}/v1", "m") as arm:
+                try:
+                    return (await arm.answer(TURN, Watch())).text
+                except httpx.TransportError as error:
+                    return type(error).__name__
+                finally:
+                    tasks.cancel_scope.cancel()
+
+    found = anyio.run(asked)
+    assert connections == sent
+    assert found == "a" if closed < sent else found.endswith("Error")
+
+
+def test_an_answer_that_has_begun_is_not_asked_for_again() -> None:
+    requests = 0
+
+    class Broken(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield f"data: {delta(content='a')}\n\n".encode()
+            raise httpx.ReadError("gone")
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        nonlocal requests
+        requests += 1
+        return httpx.Response(200, stream=Broken())
+
+    transport = httpx.MockTransport(handle)
+    client = httpx.AsyncClient(transport=transport, base_url="http://made.invalid/v1/")
+    with pytest.raises(httpx.ReadError, match="gone"):
+        anyio.run(HttpArm(client, "m", EXACT_LENGTHS).answer, TURN, Watch())
+    assert requests == 1
