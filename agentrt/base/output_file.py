@@ -6,8 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.errors import UsageError
-from agentrt.base.private_files import make_private_file
+from agentrt.base.private_files import FILE_MODE
 
 _HINT = "name a file in a folder that is there and may be written"
 
@@ -57,24 +58,15 @@ def write_output(path: Path, text: str, *, private: bool = False) -> None:
     Raises:
         UsageError: The file cannot be written; nothing is left beside it.
     """
+    content = text.encode("utf-8", "backslashreplace")
+    mode = FILE_MODE if private else None
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            target.write_text(text, "utf-8", errors="backslashreplace")
+            target.write_bytes(content)
             return
-        _replace(target, text, private=private)
+        if mode is None and target.exists():
+            mode = stat.S_IMODE(target.stat().st_mode)
+        write_atomically(target, content, mode=mode)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint=_HINT) from None
-
-
-def _replace(target: Path, text: str, *, private: bool) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        if private:
-            make_private_file(draft)
-        draft.write_text(text, "utf-8", errors="backslashreplace")
-        if not private and target.exists():
-            draft.chmod(stat.S_IMODE(target.stat().st_mode))
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

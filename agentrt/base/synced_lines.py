@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
+
+from agentrt.base.atomic_write import atomic_write
 
 
 class SyncedLines:
@@ -63,20 +67,22 @@ class SyncedLines:
         self._end_bytes = self._file.tell()
 
     def replace(self, lines: Iterable[str]) -> None:
-        """Write all lines to a new file that takes the place of this one.
+        """Write all lines to a new file that takes the place of this one, with its mode.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The file cannot be written; it stays as it was.
         """
-        draft = self._path.with_name(self._path.name + ".part")
-        new = draft.open("w+b")
-        fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        new.write("".join(f"{line}\n" for line in lines).encode())
-        new.flush()
-        os.fsync(new.fileno())
-        os.replace(draft, self._path)
+        content = "".join(f"{line}\n" for line in lines).encode()
+        mode = stat.S_IMODE(os.fstat(self._file.fileno()).st_mode)
+        with ExitStack() as opened:
+            with atomic_write(self._path, mode=mode, is_durable=True) as draft:
+                draft.write(content)
+                new = opened.enter_context(open(os.dup(draft.fileno()), "r+b"))
+                # Locked before another process can find it; the lock stays with the copy.
+                fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            opened.pop_all()
         self._file.close()
-        self._file, self._end_bytes = new, new.tell()
+        self._file, self._end_bytes = new, len(content)
 
     def close(self) -> None:
         """Close the file."""

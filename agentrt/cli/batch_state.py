@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from agentrt.base.atomic_write import sync_folder
 from agentrt.base.errors import UsageError
 from agentrt.base.private_files import make_private_file, make_private_folder
 
@@ -188,11 +189,7 @@ class BatchState:
                 hint="wait for its end",
             ) from None
         if is_new:
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self.path.parent)
         self._file = file
         return file
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.atomic_write import write_atomically
+from agentrt.base.private_files import FILE_MODE, make_private_folder
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import Resources, resources_of
 from agentrt.telemetry.run_files import MAX_BYTES, MAX_FILES, RunFiles, run_file_name
@@ -52,12 +53,7 @@ class JaegerFile:
         path = self._folder / run_file_name(
             start_us, first.name, self._batch_id, first.trace_id, _SUFFIX
         )
-        draft = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            make_private_file(draft)
-            draft.write_text(jaeger_json(traces, self._resources), encoding="utf-8")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        content = jaeger_json(traces, self._resources).encode()
+        write_atomically(path, content, mode=FILE_MODE)
         self._files.prune(keep=path)
         return path

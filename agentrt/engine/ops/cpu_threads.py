@@ -21,6 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal, cast
 
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import ModelInvalid
@@ -227,8 +228,6 @@ def _cache_directory() -> Path:
 
 
 def _store_choice(file: Path, choice: ThreadChoice) -> None:
-    temporary = file.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):  # if nothing can be stored, the next start measures again
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(asdict(choice)), encoding="utf-8")
-        temporary.replace(file)
+        write_atomically(file, json.dumps(asdict(choice)).encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.vocabulary import Vocab
 from agentrt.lab.checkpoints.checkpoint import cache_folder
 
@@ -14,7 +15,6 @@ def vocabulary_file(vocab: Vocab) -> Path:
     path = cache_folder() / f"vocabulary-{vocab.fingerprint[:16]}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".part")
         content = {
             "tokens": [token.hex() for token in vocab.token_bytes],
             "special_ids": vocab.special_ids,
@@ -23,8 +23,7 @@ def vocabulary_file(vocab: Vocab) -> Path:
             "logits_size": vocab.logits_size,
             "fingerprint": vocab.fingerprint,
         }
-        draft.write_text(json.dumps(content), "utf-8")
-        draft.rename(path)
+        write_atomically(path, json.dumps(content).encode())
     return path
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.errors import UsageError
-from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.private_files import FILE_MODE, make_private_folder
 from agentrt.base.state_folder import state_folder
 
 FILE_NAME = "drained.json"
@@ -57,18 +56,13 @@ class DrainList:
         Raises:
             UsageError: The file cannot be written.
         """
-        new = self._path.with_suffix(f".{secrets.token_hex(4)}")
         try:
             make_private_folder(self._path.parent)
             with self._path.with_suffix(".lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # another process may change the list meanwhile
                 urls = self._read() | {url} if drained else self._read() - {url}
-                make_private_file(new)
-                new.write_text(json.dumps(sorted(urls)), "utf-8")
-                os.replace(new, self._path)
+                write_atomically(self._path, json.dumps(sorted(urls)).encode(), mode=FILE_MODE)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
             raise UsageError(
                 f"cannot write {self._path}: {error.strerror}",
                 hint="Give a state folder by XDG_STATE_HOME that can be written",

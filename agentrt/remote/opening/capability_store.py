@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.atomic_write import write_atomically
+from agentrt.base.private_files import FILE_MODE, make_private_folder
 from agentrt.base.state_folder import state_folder
 from agentrt.remote.constraints.constraint_dialects import DIALECTS, dialects_named
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer
@@ -76,16 +75,9 @@ class CapabilityStore:
             "fixed": sorted(server.fixed),
             "proven": {kind: [one.name for one in found] for kind, found in server.proven.items()},
         }
-        path = self._path(server)
-        new = path.with_suffix(f".{secrets.token_hex(4)}")
-        try:
+        with suppress(OSError):
             make_private_folder(self._folder)
-            make_private_file(new)
-            new.write_text(json.dumps(kept), "utf-8")
-            os.replace(new, path)
-        except OSError:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
+            write_atomically(self._path(server), json.dumps(kept).encode(), mode=FILE_MODE)
 
     def forget(self, server: RemoteServer) -> None:
         """Drop the capabilities of a server: it has refused a request made by them."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.private_files import make_private_folder
@@ -90,11 +91,9 @@ def _path(spec: ConstraintSpec) -> Path:
 
 
 def _keep(path: Path, texts: list[str]) -> None:
-    """Write a file as a whole or not at all; without it, the texts are drawn again."""
+    """Write a file; without it, the texts are drawn again."""
     with contextlib.suppress(OSError):
         make_private_folder(path.parent)
         if len(os.listdir(path.parent)) >= _MAX_FILES:
             return
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(texts), encoding="utf-8")
-        new.replace(path)
+        write_atomically(path, json.dumps(texts).encode())

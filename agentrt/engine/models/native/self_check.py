@@ -25,6 +25,7 @@ from torch import Tensor
 
 import agentrt_kernels
 from agentrt import embedded
+from agentrt.base.atomic_write import write_atomically
 from agentrt.base.config import EngineConfig
 from agentrt.engine.batch.batch import ForwardBatch, pack
 from agentrt.engine.batch.input_packing import SequenceSlice
@@ -213,12 +214,10 @@ def compare_logits(logits: Tensor, reference: Tensor, dtype: torch.dtype) -> Sel
 def store_result(key: str, result: SelfCheckResult) -> None:
     """Store a result for later starts; a failed write is only logged."""
     file = cache_directory() / f"{key}.json"
-    temporary = file.with_suffix(f".{os.getpid()}")
     text = json.dumps({"equal": result.state == "held", "reason": result.reason})
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        write_atomically(file, text.encode())
     except OSError as error:
         _log.warning("the self-check is not kept: %s", error)
 
