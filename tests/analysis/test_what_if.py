@@ -24,8 +24,8 @@ from agentrt.protocol.events import (
     ToolEnded,
 )
 from tests.oracles.random_programs import random_body
-from tests.oracles.random_runs import play
-from tests.oracles.statements import Statement, WaitStatement, Work
+from tests.oracles.random_runs import STOPPING_S, play
+from tests.oracles.statements import Race, Statement, WaitStatement, Work
 
 EPSILON_S = 1e-9
 RUN_ID = RunId("00000000000000a1")
@@ -80,10 +80,28 @@ def test_an_unchanged_run_takes_as_long_as_it_did(rng: Random) -> None:
 @given(randoms, st.floats(0.0, 1.0))
 def test_a_run_whose_every_second_shrinks_shrinks_by_as_much(rng: Random, share: float) -> None:
     """Without code, whose time is no label, all lengths scale and so does their longest chain."""
-    record = record_of(*random_body(rng))
-    free_s = replay_s(record, lambda _, length_s: length_s, code=False)
+    assert_shrinks_by(record_of(*random_body(rng)), share)
+
+
+def test_what_was_cut_off_before_any_input_does_not_shrink() -> None:
+    """Its time is no work: whoever wins at once, a loser takes as long to stop."""
+    record = record_of(Race((Work("tool"), Work("tool", decode_s=1.0))))
+    assert record.compound_s == pytest.approx(STOPPING_S)
+    assert scaled_s(record, lambda _, __: 0.5, code=False) == pytest.approx(STOPPING_S)
+    assert_shrinks_by(record, 0.5)
+
+
+def assert_shrinks_by(record: RunRecord, share: float) -> None:
+    """Hold a run to its replay with lengths of that share, but of nodes that were cut off."""
+
+    def length_s(node: NodeRecord, measured_s: float) -> float:
+        return measured_s if node.is_cut_off else share * measured_s
+
     scaled = scaled_s(record, lambda _, __: share, code=False)
-    assert scaled == pytest.approx(share * free_s, abs=1e-6)
+    assert scaled == pytest.approx(replay_s(record, length_s, code=False), abs=1e-6)
+    if not any(node.is_cut_off for node in record.leaves()):
+        free_s = replay_s(record, lambda _, measured_s: measured_s, code=False)
+        assert scaled == pytest.approx(share * free_s, abs=1e-6)
 
 
 def test_each_change_saves_what_it_takes_from_the_path() -> None:
