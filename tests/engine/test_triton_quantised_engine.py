@@ -46,37 +46,6 @@ def test_weights_rounded_at_load(kind, weights, model_dir) -> None:
     assert model.network.quantised_bytes > 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "compressed int4 in groups",
-        pytest.param("compressed int8 with zeros", marks=pytest.mark.slow),
-        "gptq int4 reordered",
-        pytest.param("awq", marks=pytest.mark.slow),
-        pytest.param("fp8 small blocks", marks=pytest.mark.slow),
-        "compressed fp8 in rows",
-        "nf4",
-    ],
-)
-def test_published_checkpoints(name, plain) -> None:
-    path = written(name, plain)  # which gives the plain one the same values
-    expected, _ = logits_of(plain, kernels="reference")
-    found, model = logits_of(path, kernels="triton")
-    assert (found - expected).norm() <= 1e-3 * expected.norm()
-    assert model.network.quantised_bytes > 0
-
-
-@pytest.mark.parametrize("name", ["fp8 blocks", "compressed fp8 in rows"])
-def test_rows_in_fp8_multiply_weights_in_fp8(name, plain) -> None:
-    path = written(name, plain)
-    exact, _ = logits_of(path, kernels="reference")
-    expected, _ = logits_of(path, kernels="reference", activations="fp8")
-    found, model = logits_of(path, kernels="triton", activations="fp8")
-    assert (found - expected).norm() <= 1e-2 * expected.norm()
-    assert 2e-3 * exact.norm() < (expected - exact).norm() < 6e-2 * exact.norm()
-    assert model.report.linear.endswith(" by fp8")
-
-
 @pytest.mark.parametrize("kind", ["llama", "mixtral"])
 def test_a_quantised_engine_writes_what_the_reference_writes(kind, build, engine) -> None:
     """Prompts in chunks beside decodes, of several sequences."""
