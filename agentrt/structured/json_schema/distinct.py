@@ -26,7 +26,7 @@ from agentrt.structured.json_schema.alternatives import (
 )
 from agentrt.structured.json_schema.keywords import (
     REFUSED,
-    children,
+    reaching,
     refusal,
     resolve,
     subschemas,
@@ -162,7 +162,7 @@ class DistinctPlaces:
     def __init__(self, schema: Any, style: JsonStyle = "compact") -> None:
         self._root = schema
         self._style: JsonStyle = style
-        self._reaching = _reaching(schema)
+        self._reaching = reaching(schema, _asks)
         self._known: dict[tuple[int, ...], SchemaPlace] = {}
         self.root = self.place([schema])
 
@@ -346,29 +346,6 @@ class DistinctPlaces:
 
 def _arrays(place: SchemaPlace) -> list[dict[str, Any]]:
     return [one for one in place.plain if "array" in types_of([one])]
-
-
-def _reaching(root: Any) -> set[int]:
-    """Ids of the subschemas from which distinct items are reached, through references too."""
-    above: dict[int, list[int]] = {}
-    todo: list[int] = []
-    for _, here, _ in subschemas(root):
-        if not isinstance(here, dict):
-            continue
-        below = [child for _, child in children(here)]
-        if isinstance(here.get("$ref"), str):
-            below.append(resolve(root, here["$ref"]))
-        for child in below:
-            above.setdefault(id(child), []).append(id(here))
-        if _asks(here):
-            todo.append(id(here))
-    found: set[int] = set()
-    while todo:
-        here_id = todo.pop()
-        if here_id not in found:
-            found.add(here_id)
-            todo += above.get(here_id, ())
-    return found
 
 
 def _is_open(alternative: Alternative) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.structured.json_schema.keywords import children, resolve, subschemas
+from agentrt.structured.json_schema.keywords import children, reaching, resolve
 from agentrt.structured.json_schema.lark_text import as_list
 from agentrt.structured.json_schema.number_leaf import is_exact
 
@@ -13,27 +13,18 @@ _COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"
 
 def around_inexact(root: Any) -> set[int]:
     """Ids of the subschemas from which inexact numbers are reached, through references too."""
-    above: dict[int, list[int]] = {}
-    todo: list[int] = []
-    for _, here, _ in subschemas(root):
-        if not isinstance(here, dict):
-            continue
-        for _, child in children(here):
-            above.setdefault(id(child), []).append(id(here))
-        if isinstance(here.get("$ref"), str) and isinstance(root, dict):
-            target = resolve(root, here["$ref"])
-            above.setdefault(id(target), []).append(id(here))
-            if target is False:
-                todo.append(id(here))
-        if "contains" in here or _lists_records(here) or is_open(here) or not is_exact(here):
-            todo.append(id(here))
-    found: set[int] = set()
-    while todo:
-        here_id = todo.pop()
-        if here_id not in found:
-            found.add(here_id)
-            todo += above.get(here_id, ())
-    return found
+
+    def is_sought(here: dict[str, Any]) -> bool:
+        is_inexact = "contains" in here or _lists_records(here) or is_open(here)
+        return is_inexact or not is_exact(here) or _names_nothing(here, root)
+
+    return reaching(root, is_sought)
+
+
+def _names_nothing(schema: dict[str, Any], root: dict[str, Any]) -> bool:
+    """Whether it refers to a schema that no value meets."""
+    ref = schema.get("$ref")
+    return isinstance(ref, str) and resolve(root, ref) is False
 
 
 def _lists_records(schema: dict[str, Any]) -> bool:

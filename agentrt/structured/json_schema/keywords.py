@@ -189,3 +189,36 @@ def resolve(root: dict[str, Any], ref: str) -> Any | None:
         else:
             return None
     return here
+
+
+def reaching(root: Any, is_sought: Callable[[dict[str, Any]], bool]) -> set[int]:
+    """Ids of the subschemas that are sought or lead to one, through references too.
+
+    Args:
+        root: A schema whose references are local.
+        is_sought: Whether a subschema is sought.
+
+    Example:
+        >>> schema = {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"const": 1}}}
+        >>> len(reaching(schema, lambda here: "const" in here))  # itself, a and b
+        3
+    """
+    above: dict[int, list[int]] = {}
+    todo: list[int] = []
+    for _, here, _ in subschemas(root):
+        if not isinstance(here, dict):
+            continue
+        below = [child for _, child in children(here)]
+        if isinstance(here.get("$ref"), str):
+            below.append(resolve(root, here["$ref"]))
+        for child in below:
+            above.setdefault(id(child), []).append(id(here))
+        if is_sought(here):
+            todo.append(id(here))
+    found: set[int] = set()
+    while todo:
+        here_id = todo.pop()
+        if here_id not in found:
+            found.add(here_id)
+            todo += above.get(here_id, ())
+    return found
