@@ -29,7 +29,7 @@ SETTINGS = (
 FORMATS: dict[str, tuple[str, ...]] = {
     "weights": ("checkpoint", "int8", "int4"),
     "activations": ("auto", "int8"),
-    "kv_cache_dtype": ("auto", "int8"),
+    "kv_cache_dtype": ("auto", "int8"),  # fp8 takes as many bytes, errs more and is slower
     "speculate_tokens": ("off", "auto"),
     "dtype": ("auto", "float32", "bfloat16"),
 }
