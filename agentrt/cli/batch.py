@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from agentrt.base.errors import OutcomeUnknown, UsageError
 from agentrt.base.ids import RunId
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.cli.batch_inputs import RunInput
 from agentrt.cli.batch_state import BatchState, LoggedRecord
 from agentrt.cli.batch_writes import RecordWrites

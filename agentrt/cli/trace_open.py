@@ -12,7 +12,7 @@ import typer
 
 from agentrt.base.errors import EngineUnavailable, UsageError
 from agentrt.base.private_files import make_private_folder
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.cli.run_argument import Folder, run_argument
 
 if TYPE_CHECKING:

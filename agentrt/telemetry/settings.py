@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from agentrt.base.content_config import ContentChoice
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.telemetry.content import Capture, capture_by, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"

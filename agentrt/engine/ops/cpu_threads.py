@@ -27,6 +27,7 @@ from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.gguf.gguf_file import open_gguf
+from agentrt.base.user_folders import cache_folder
 
 Wait = Literal["active", "passive"]
 
@@ -189,7 +190,7 @@ def measured_with(computed_by: str) -> str:
 def forget_choice(config: EngineConfig) -> None:
     """Make this model's next start measure again."""
     with contextlib.suppress(OSError):
-        for file in _cache_directory().glob(f"{_model_digest(config)}-*.json"):
+        for file in _folder().glob(f"{_model_digest(config)}-*.json"):
             file.unlink(missing_ok=True)
 
 
@@ -206,7 +207,7 @@ def _fixed_choice(config: EngineConfig, computed_by: str) -> ThreadChoice | None
 
 def _file(config: EngineConfig, computed_by: str) -> Path:
     machine = f"{platform.node()} {measured_with(computed_by)}"
-    return _cache_directory() / f"{_model_digest(config)}-{_digest(machine.encode())}.json"
+    return _folder() / f"{_model_digest(config)}-{_digest(machine.encode())}.json"
 
 
 def _model_digest(config: EngineConfig) -> str:
@@ -222,9 +223,8 @@ def _digest(seen: bytes) -> str:
     return hashlib.blake2b(seen, digest_size=8).hexdigest()
 
 
-def _cache_directory() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(caches) / "agentrt" / "threads"
+def _folder() -> Path:
+    return cache_folder(os.environ) / "threads"
 
 
 def _store_choice(file: Path, choice: ThreadChoice) -> None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import EngineUnavailable
+from agentrt.base.user_folders import cache_folder
 
 _SEGMENT_BYTES = 1 << 30
 """Bytes that are mapped at once: each mapping takes a file descriptor. What is not written takes no
@@ -108,7 +109,7 @@ class SpillFile:
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = _SEGMENT_BYTES) -> None:
-        self._folder = folder or _cache_folder()
+        self._folder = folder or cache_folder(os.environ) / "spilled"
         self._segment_bytes = segment_bytes
         self._begin = self._used = 0  # of the last segment
         self._segment: mmap.mmap | None = None
@@ -150,11 +151,6 @@ class SpillFile:
 
 def _pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-
-
-def _cache_folder() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(caches) / "agentrt" / "spilled"
 
 
 def _unusable(error: OSError, folder: Path | None = None) -> EngineUnavailable:

@@ -12,7 +12,7 @@ from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.plan_search import PlanChange, PlanSearch
 from agentrt.lab.arms.served import Served
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.checkpoints.checkpoint import cache_folder
+from agentrt.lab.checkpoints.checkpoint import bench_folder
 
 _COUNTERS = {
     "prompt_tokens": "llamacpp:prompt_tokens_total",
@@ -96,10 +96,10 @@ def gguf_of(served: Served, files: PeerFiles, weights: str = "") -> Path:
 def gguf_folder(served: Served) -> Path:
     """Where a model's GGUF files lie: with the bench's checkpoints, or named by the weights."""
     model = served.model
-    if model.resolve().is_relative_to(cache_folder().resolve()):
+    if model.resolve().is_relative_to(bench_folder().resolve()):
         return model
     digest = sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
-    folder = cache_folder() / "gguf" / f"{served.name}-{digest}"
+    folder = bench_folder() / "gguf" / f"{served.name}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from agentrt.base.atomic_write import write_atomically
 from agentrt.base.vocabulary import Vocab
-from agentrt.lab.checkpoints.checkpoint import cache_folder
+from agentrt.lab.checkpoints.checkpoint import bench_folder
 
 
 def vocabulary_file(vocab: Vocab) -> Path:
     """Path of the file; written if it is not there."""
-    path = cache_folder() / f"vocabulary-{vocab.fingerprint[:16]}.json"
+    path = bench_folder() / f"vocabulary-{vocab.fingerprint[:16]}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.record import record
+from agentrt.base.user_folders import cache_folder
 from agentrt.lab.checkpoints.byte_tokenizer import byte_tokenizer
 from agentrt.lab.checkpoints.shapes import config_of
 from agentrt.lab.checkpoints.weights import (
@@ -58,10 +59,9 @@ class CheckpointText:
     template: str
 
 
-def cache_folder() -> Path:
-    """The folder of all checkpoints."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "agentrt" / "bench"
+def bench_folder() -> Path:
+    """The folder of all checkpoints, and of what is made of them."""
+    return cache_folder(os.environ) / "bench"
 
 
 def checkpoint(
@@ -81,7 +81,7 @@ def checkpoint(
         folder: Folder of all checkpoints; None takes the cache.
         text: Tokenizer and chat template; None takes words of a few letters.
     """
-    root = folder or cache_folder()
+    root = folder or bench_folder()
     written = text or _WORDS
     name = "-".join(part for part in (shape.name, written.name, f"{seed or ''}") if part)
     target = root / (name if with_weights else f"{name}-bare")

@@ -17,7 +17,6 @@ from agentrt.lab.sim.costs import StepWork
 from agentrt.scheduler.estimates.step_model import StepTime
 
 _QUANTILES = (0.05, 0.5, 0.95)
-_PARTS = ("base_s", "prefill_s", "decode_s", "kv_s", "pair_s")
 
 
 @dataclass(frozen=True, slots=True)

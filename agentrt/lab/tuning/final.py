@@ -96,13 +96,6 @@ def _rest(cases: tuple[int, ...], ran: Collection[int]) -> tuple[int, ...]:
     return tuple(case for case in cases if case not in ran)
 
 
-def _both(
-    one: Mapping[int, CaseResult], two: Mapping[int, CaseResult], cases: Sequence[int]
-) -> list[tuple[CaseResult, CaseResult]]:
-    """Results of both rounds of a pair, case by case."""
-    return [(one[case], two[case]) for case in cases]
-
-
 class _SteadyTimes:
     """Latencies of finalists, free of the drift of the load.
 

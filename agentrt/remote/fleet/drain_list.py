@@ -11,7 +11,7 @@ from pathlib import Path
 from agentrt.base.atomic_write import write_atomically
 from agentrt.base.errors import UsageError
 from agentrt.base.private_files import FILE_MODE, make_private_folder
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 
 FILE_NAME = "drained.json"
 MAX_FILE_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.atomic_write import write_atomically
 from agentrt.base.private_files import FILE_MODE, make_private_folder
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.remote.constraints.constraint_dialects import DIALECTS, dialects_named
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 
 VARIABLE = "AGENTRT_ESTIMATES"
 OFF = ("off", "0", "none")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentrt.base.errors import UsageError
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.runtime.response_cache.store import ResponseStore
 
 VARIABLE = "AGENTRT_RESPONSE_CACHE"

@@ -18,7 +18,7 @@ from agentrt.base.atomic_write import write_atomically
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.private_files import make_private_folder
-from agentrt.base.state_folder import state_folder
+from agentrt.base.user_folders import state_folder
 from agentrt.structured.json_schema.declaration import texts_of
 
 _FREE = ["", "a", " two\nlines ", "1", "é€😀", "a" * 40]

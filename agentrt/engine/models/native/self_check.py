@@ -27,6 +27,7 @@ import agentrt_kernels
 from agentrt import embedded
 from agentrt.base.atomic_write import write_atomically
 from agentrt.base.config import EngineConfig
+from agentrt.base.user_folders import cache_folder
 from agentrt.engine.batch.batch import ForwardBatch, pack
 from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
@@ -232,8 +233,7 @@ def _probe_ids(vocabulary: int) -> list[list[int]]:
 
 def cache_directory() -> Path:
     """Directory of the stored results."""
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(caches) / "agentrt" / "checked"
+    return cache_folder(os.environ) / "checked"
 
 
 def _source_digest() -> str:

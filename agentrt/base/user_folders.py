@@ -1,0 +1,27 @@
+"""The user's folders for files that outlive a command: XDG's base directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def state_folder(environment: Mapping[str, str]) -> Path:
+    """Folder of what shall stay: `agentrt` in `XDG_STATE_HOME`, or in `~/.local/state`.
+
+    Example:
+        >>> state_folder({"XDG_STATE_HOME": "/state"})
+        PosixPath('/state/agentrt')
+    """
+    return _base(environment, "XDG_STATE_HOME", ".local/state") / "agentrt"
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Folder of what can be made again: `agentrt` in `XDG_CACHE_HOME`, or in `~/.cache`."""
+    return _base(environment, "XDG_CACHE_HOME", ".cache") / "agentrt"
+
+
+def _base(environment: Mapping[str, str], variable: str, usual: str) -> Path:
+    """The folder that a variable names; relative paths are ignored, as XDG says."""
+    named = Path(environment.get(variable, "").strip())
+    return named if named.is_absolute() else Path.home() / usual

@@ -1,0 +1,25 @@
+"""The user's folders: where variables name them, and what they are otherwise."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from agentrt.base.user_folders import cache_folder, state_folder
+
+Folder = Callable[[Mapping[str, str]], Path]
+FOLDERS = [
+    (state_folder, "XDG_STATE_HOME", ".local/state"),
+    (cache_folder, "XDG_CACHE_HOME", ".cache"),
+]
+
+
+@pytest.mark.parametrize(("folder", "variable", "usual"), FOLDERS)
+def test_a_variable_names_the_folder_if_its_path_is_absolute(
+    folder: Folder, variable: str, usual: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert folder({variable: " /elsewhere "}) == Path("/elsewhere/agentrt")
+    for ignored in ("", "  ", "here", "./here"):
+        assert folder({variable: ignored}) == Path("/home/ada", usual, "agentrt")
+    assert folder({}) == Path("/home/ada", usual, "agentrt")
