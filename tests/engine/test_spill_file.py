@@ -34,6 +34,14 @@ def test_every_part_is_read_back(tmp_path_factory, sizes):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32])
+def test_a_tensor_keeps_its_dtype_and_shape(dtype: torch.dtype, tmp_path: Path):
+    tensor = torch.arange(6).to(dtype).view(2, 3).T
+    mapped = SpillFile(tmp_path).add_tensor(tensor)
+    assert mapped.dtype == dtype
+    assert torch.equal(mapped, tensor)
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(EngineUnavailable, match="file/spilled fails") as caught:

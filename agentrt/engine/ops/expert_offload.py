@@ -160,15 +160,16 @@ class ExpertOffload:
             )
         if device.type == "cuda":
             return pinned(weight)
-        dense = weight.contiguous()
-        mapped = self._spill(dense.view(-1).view(torch.uint8)).values
-        return mapped.view(dense.dtype).view(dense.shape)
+        return self._opened().add_tensor(weight)
 
     def _spill(self, values: Tensor) -> SpilledBytes:
-        """Write values to the file, which is made for the first of them."""
+        return self._opened().add(values)
+
+    def _opened(self) -> SpillFile:
+        """The file, which is made when something is to be written for the first time."""
         if self._file is None:
             self._file = SpillFile()
-        return self._file.add(values)
+        return self._file
 
     def _refuse(self, size: int) -> NoReturn:
         raise UsageError(

@@ -141,6 +141,16 @@ class SpillFile:
         mapped = self._mapped[place : place + size]
         return SpilledBytes(mapped, self._file, offset, self._segment, place)
 
+    def add_tensor(self, tensor: Tensor) -> Tensor:
+        """The same values, mapped: of that dtype and shape on the CPU, never to be written.
+
+        Raises:
+            EngineUnavailable: The file cannot be written.
+        """
+        dense = tensor.cpu().contiguous()
+        mapped = self.add(dense.view(-1).view(torch.uint8)).values
+        return mapped.view(dense.dtype).view(dense.shape)
+
     def _map(self, size: int) -> None:
         """Map a new segment of so many bytes behind the last one."""
         self._begin += self._mapped.numel()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.sqlite_file import move_aside
 from agentrt.runtime.estimate_store.anchor import anchored, shown
 from agentrt.scheduler.estimates.row import (
     CALLS,
@@ -123,16 +124,11 @@ class EstimateStore:
 
     def set_aside(self, reason: str) -> None:
         """Keep a broken file, or one of another program, under another name and begin anew."""
-        aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
-        for suffix in ("", "-wal", "-shm"):
-            part = self.path.with_name(self.path.name + suffix)
-            try:
-                part.rename(aside.with_name(aside.name + suffix))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._warn(f"{part}: {reason}, and it cannot be moved aside: {error}")
-                return
+        try:
+            aside = move_aside(self.path)
+        except OSError as error:
+            self._warn(f"{self.path}: {reason}, and it cannot be moved aside: {error}")
+            return
         self._base.clear()
         self._warn(f"{self.path}: {reason}; it is kept as {aside}, and learning begins anew")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.sqlite_file import move_aside
 from agentrt.runtime.response_cache.store import (
     MAX_AGE_S,
     MAX_BYTES,
@@ -268,12 +269,8 @@ class SqliteStore:
     def _set_aside(self, reason: str) -> None:
         if self._head()[_ID_BYTES] != APPLICATION_ID.to_bytes(4, "big"):
             raise self._left_alone()
-        aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
         try:
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    part = self.path.with_name(self.path.name + suffix)
-                    part.rename(aside.with_name(aside.name + suffix))
+            aside = move_aside(self.path)
         except OSError as error:
             raise StoreError(f"{self.path}: {reason}, and it cannot be moved: {error}") from None
         _log.warning(

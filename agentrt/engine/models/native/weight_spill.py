@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from agentrt.engine.models.native.shape import WeightNames
@@ -44,14 +43,9 @@ class WeightSpill:
             EngineUnavailable: The file cannot be written.
         """
         if isinstance(weight, Tensor):
-            return weight if name in self._mapped else self._spilled(weight)
+            return weight if name in self._mapped else self._file.add_tensor(weight)
         held = {part: getattr(weight, part) for part in _TENSORS}
         moved: dict[str, Any] = {
-            part: self._spilled(one) for part, one in held.items() if one is not None
+            part: self._file.add_tensor(one) for part, one in held.items() if one is not None
         }
         return replace(weight, **moved)
-
-    def _spilled(self, tensor: Tensor) -> Tensor:
-        dense = tensor.cpu().contiguous()
-        mapped = self._file.add(dense.view(-1).view(torch.uint8)).values
-        return mapped.view(dense.dtype).view(dense.shape)
