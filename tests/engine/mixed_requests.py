@@ -94,6 +94,21 @@ def compare(found, name, expected, at):
     assert end.ledger.output_tokens == other.ledger.output_tokens
 
 
+def compare_twice(core, engine, requests, expected):
+    """Two copies of each request give what it gave, and all again: pages and drafts are kept.
+
+    Returns what each time gave, by the number of its first request.
+    """
+    found = {}
+    for number in (0, 200):
+        found[number] = serve(core, engine, requests, copies=2, number=number)
+        for at in range(len(requests)):
+            for copy in range(2):
+                compare(found[number], number + 2 * at + copy, expected, at)
+        holds_nothing(core)
+    return found
+
+
 def holds_nothing(core):
     pool, tree = core.allocator.pool, core.allocator.tree
     assert pool.owned_pages == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentrt_kernels.kv_codes import CODE_DTYPES
 from tests.engine.hash_machine import CodedHashMachine, FloatHashMachine
-from tests.engine.mixed_requests import FREE, SMALL_STEPS, compare, holds_nothing, request, serve
+from tests.engine.mixed_requests import FREE, SMALL_STEPS, compare_twice, request, serve
 
 PROMPT = [(5 * at) % 250 for at in range(120)]
 STEM = [(7 * at) % 251 for at in range(300)]
@@ -51,12 +51,7 @@ def test_codes_and_scales_go_together(
         draft_runner=machine if drafts and tokens != "off" else None,
         **how,
     )
-    for number in (0, 200):  # again, with prefixes that are kept
-        found = serve(core, engine, requests, copies=2, number=number)
-        for at in range(len(requests)):
-            for copy in range(2):
-                compare(found, number + 2 * at + copy, expected, at)
-        holds_nothing(core)
+    compare_twice(core, engine, requests, expected)
     plain.close()
     core.close()
 

@@ -16,7 +16,7 @@ from tests.engine.mixed_requests import (
     SMALL_STEPS,
     SPECS,
     STEM,
-    compare,
+    compare_twice,
     holds_nothing,
     request,
     serve,
@@ -50,12 +50,7 @@ def test_any_drafts_leave_every_token_as_it_was(
         earlier = engine.request(900 + at, STEM, max_tokens=len(text) + 2)
         core.submit(engine.replace(earlier, output_ids=tuple(text)))
     engine.drain(core)
-    for number in (0, 200):  # again, with the outputs of the first time
-        found = serve(core, engine, requests, copies=2, number=number)
-        for at in range(len(requests)):
-            for copy in range(2):
-                compare(found, number + 2 * at + copy, expected, at)
-        holds_nothing(core)
+    compare_twice(core, engine, requests, expected)
     plain.close()
     core.close()
 

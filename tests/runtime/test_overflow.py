@@ -23,15 +23,7 @@ from agentrt.protocol.events import (
 )
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.testing import Reply, calls_text
-
-ASK = chat(system="Be brief.")
-
-
-@tool(effects="read")
-async def fetch(words: int, seconds: float = 1.0) -> str:
-    """Fetches many words."""
-    await anyio.sleep(seconds)
-    return "word " * words
+from tests.runtime.long_chats import ASK, fetch, talk
 
 
 @tool(effects="read")
@@ -48,13 +40,6 @@ def codec_ids(codec: Any, text: str) -> Any:
 def prompts(rig: Any) -> list[str]:
     """What the engine was asked, in order."""
     return list(rig.backend.seen.prompts.values())
-
-
-def talk(turns: int) -> Chat:
-    made = ASK
-    for index in range(turns):
-        made = made.user(f"question {index} " + "word " * 60).assistant(f"answer {index}.")
-    return made
 
 
 def test_the_oldest_exchanges_go(bench: Any, codec: Any) -> None:

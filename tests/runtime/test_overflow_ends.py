@@ -13,21 +13,12 @@ from agentrt import (
     Overflow,
     ToolFailed,
     UsageError,
-    chat,
     program,
     tool,
     trim,
 )
 from agentrt.protocol.events import NodeFinished
-
-ASK = chat(system="Be brief.")
-
-
-@tool(effects="read")
-async def fetch(words: int, seconds: float = 1.0) -> str:
-    """Fetches many words."""
-    await anyio.sleep(seconds)
-    return "word " * words
+from tests.runtime.long_chats import ASK, fetch, talk
 
 
 @tool(effects="read")
@@ -35,13 +26,6 @@ async def broken() -> str:
     """Fails."""
     await anyio.sleep(1.0)
     raise ValueError("broken")
-
-
-def talk(turns: int) -> Chat:
-    made = ASK
-    for index in range(turns):
-        made = made.user(f"question {index} " + "word " * 60).assistant(f"answer {index}.")
-    return made
 
 
 def test_a_hook_that_gives_too_much_again_is_not_asked_again(bench: Any, codec: Any) -> None:
