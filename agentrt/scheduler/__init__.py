@@ -27,7 +27,7 @@ from agentrt.scheduler.internal_events import (
     Released as Released,
 )
 from agentrt.scheduler.order.order import Order as Order
-from agentrt.scheduler.policies.policy import policy as policy
+from agentrt.scheduler.policies.registry import policy as policy
 from agentrt.scheduler.policies.priority_key import KeyTerms as KeyTerms, PriorityKey as PriorityKey
 from agentrt.scheduler.runs.run import NodeState as NodeState, RunState as RunState
 from agentrt.scheduler.state import State as State

@@ -11,7 +11,7 @@ from agentrt.scheduler.decisions import Refusal
 from agentrt.scheduler.estimates.estimates import Estimates
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.tool_slots import ToolSlots
-from agentrt.scheduler.policies.policy import policy
+from agentrt.scheduler.policies.registry import policy
 from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.run import NodeState, RunState, Status
 from agentrt.scheduler.runs.session import Sessions

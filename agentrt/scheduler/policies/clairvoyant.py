@@ -9,10 +9,11 @@ from __future__ import annotations
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.policies.foresight import true_rest_s
-from agentrt.scheduler.policies.priority_key import REFRESH_STEPS, KeyTerms, PriorityKey
+from agentrt.scheduler.policies.policy import Policy
+from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 
-class Clairvoyant:
+class Clairvoyant(Policy):
     """The run with the least true remaining service first; within a run the longest path.
 
     Args:
@@ -20,14 +21,10 @@ class Clairvoyant:
     """
 
     name: Name = "clairvoyant"
-    max_waiting: int | None = None
-    refresh_steps: int = REFRESH_STEPS
-    time_invariant: bool = False
     groups_forks: bool = True
     long_steps: bool = False
     prompts_yield: bool = True
     foresees: bool = True
-    borrows: bool = False
 
     def __init__(self, token_s: float = 0.0) -> None:
         self._token_s = token_s
@@ -41,10 +38,6 @@ class Clairvoyant:
             UsageError: The service is unknown: this is no replay.
         """
         return (self._size_s(info, uncached_tokens), info.run_started_at_s, -info.rank_s)
-
-    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
-        """None: it has no levels."""
-        return None
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

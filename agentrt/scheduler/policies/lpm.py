@@ -9,31 +9,23 @@ from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.policy import Policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 
-class Lpm:
+class Lpm(Policy):
     """The request with the most cached prompt tokens first."""
 
     name: Name = "lpm"
     max_waiting: int | None = 128
     refresh_steps: int = 1
     time_invariant: bool = True
-    groups_forks: bool = False
-    long_steps: bool = True
-    prompts_yield: bool = False
-    foresees: bool = False
-    borrows: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> PriorityKey:
         """Cached tokens, most first."""
         return (-cached_tokens,)
-
-    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
-        """None: it has no levels."""
-        return None
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.policy import Policy
 from agentrt.scheduler.policies.priority_key import (
-    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -27,18 +27,10 @@ _QUEUES = 12
 """Each queue spans twice the service of the one before; the last is unbounded."""
 
 
-class Plas:
+class Plas(Policy):
     """The run with the least attained service first."""
 
     name: Name = "plas"
-    max_waiting: int | None = None
-    refresh_steps: int = REFRESH_STEPS
-    time_invariant: bool = False
-    groups_forks: bool = False
-    long_steps: bool = True
-    prompts_yield: bool = False
-    foresees: bool = False
-    borrows: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -1,4 +1,4 @@
-"""Policies: the order of waiting requests.
+"""Interface of policies: the order of waiting requests, and what else follows from it.
 
 A policy is a pure function of the instant and the scheduling info. Engines, the event loop and the
 simulator use the same code. The rules that hold for every policy (tenants, priorities, deadlines,
@@ -11,19 +11,11 @@ from typing import Protocol
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.scheduler.policies.clairvoyant import Clairvoyant
-from agentrt.scheduler.policies.fcfs import Fcfs
-from agentrt.scheduler.policies.lpm import Lpm
-from agentrt.scheduler.policies.oracle import Oracle
-from agentrt.scheduler.policies.plas import Plas
-from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
-from agentrt.scheduler.policies.rwa import Rwa
-
-__all__ = ["KeyTerms", "Policy", "PriorityKey", "policy"]
+from agentrt.scheduler.policies.priority_key import REFRESH_STEPS, KeyTerms, PriorityKey
 
 
 class Policy(Protocol):
-    """Decides which waiting request goes first.
+    """Decides which waiting request goes first; a policy states where it departs from the defaults.
 
     Attributes:
         name: Name in the config.
@@ -40,14 +32,14 @@ class Policy(Protocol):
     """
 
     name: Name
-    max_waiting: int | None
-    refresh_steps: int
-    time_invariant: bool
-    groups_forks: bool
-    long_steps: bool
-    prompts_yield: bool
-    foresees: bool
-    borrows: bool
+    max_waiting: int | None = None
+    refresh_steps: int = REFRESH_STEPS
+    time_invariant: bool = False
+    groups_forks: bool = False
+    long_steps: bool = True
+    prompts_yield: bool = False
+    foresees: bool = False
+    borrows: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
@@ -67,33 +59,10 @@ class Policy(Protocol):
 
     def level(self, now_s: float, info: SchedulingInfo) -> int | None:
         """Coarse urgency for servers that take a priority, 0 first; None if it has no levels."""
-        ...
+        return None
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
         """Terms of the key for the same arguments, for display."""
         ...
-
-
-def policy(name: Name, token_s: float = 0.0) -> Policy:
-    """The policy of this name.
-
-    Args:
-        name: Name of the policy.
-        token_s: Time of computing a prompt token, if known; policies that weigh work count the
-            uncached tokens.
-    """
-    match name:
-        case "fcfs":
-            return Fcfs()
-        case "lpm":
-            return Lpm()
-        case "plas":
-            return Plas()
-        case "rwa":
-            return Rwa(token_s)
-        case "oracle":
-            return Oracle(token_s)
-        case "clairvoyant":
-            return Clairvoyant(token_s)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.policy import Policy
 from agentrt.scheduler.policies.priority_key import (
-    REFRESH_STEPS,
     KeyTerms,
     PriorityKey,
     aged_s,
@@ -14,7 +14,7 @@ from agentrt.scheduler.policies.priority_key import (
 )
 
 
-class Rwa:
+class Rwa(Policy):
     """The run with the least aged remaining service first; within a run the longest path.
 
     Remaining service is learned; the uncached tokens of the prompt are added. For a run without
@@ -26,13 +26,8 @@ class Rwa:
     """
 
     name: Name = "rwa"
-    max_waiting: int | None = None
-    refresh_steps: int = REFRESH_STEPS
-    time_invariant: bool = False
     groups_forks: bool = True
     long_steps: bool = False
-    prompts_yield: bool = False
-    foresees: bool = False
     borrows: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:
