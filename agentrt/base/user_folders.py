@@ -1,4 +1,4 @@
-"""The user's folders for files that outlive a command: XDG's base directories."""
+"""The user's folders for files that no command owns: XDG's base directories."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from pathlib import Path
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:
-    """Folder of what shall stay: `agentrt` in `XDG_STATE_HOME`, or in `~/.local/state`.
+    """Folder of what has to stay: `agentrt` in `XDG_STATE_HOME`, or in `~/.local/state`.
 
     Example:
         >>> state_folder({"XDG_STATE_HOME": "/state"})
         PosixPath('/state/agentrt')
     """
     return _base(environment, "XDG_STATE_HOME", ".local/state") / "agentrt"
+
+
+def config_folder(environment: Mapping[str, str]) -> Path:
+    """Folder of settings: `agentrt` in `XDG_CONFIG_HOME`, or in `~/.config`."""
+    return _base(environment, "XDG_CONFIG_HOME", ".config") / "agentrt"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:

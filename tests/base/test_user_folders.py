@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.base.user_folders import cache_folder, state_folder
+from agentrt.base.user_folders import cache_folder, config_folder, state_folder
 
 Folder = Callable[[Mapping[str, str]], Path]
 FOLDERS = [
     (state_folder, "XDG_STATE_HOME", ".local/state"),
+    (config_folder, "XDG_CONFIG_HOME", ".config"),
     (cache_folder, "XDG_CACHE_HOME", ".cache"),
 ]
 

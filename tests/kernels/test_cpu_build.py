@@ -160,8 +160,9 @@ def test_what_is_no_library_is_refused(cache, compiler):
         library.Native(build.library())
 
 
-def test_without_a_cache_variable_the_home_is_used(monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+@pytest.mark.parametrize("named", ["", "here"])  # nothing, and a path that XDG ignores
+def test_without_a_cache_variable_the_home_is_used(named, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
     monkeypatch.setenv("HOME", "/somewhere")
     assert build.cache_folder() == type(build.SOURCES)("/somewhere/.cache/agentrt/native")
     assert os.path.isabs(build.cache_folder())

@@ -20,6 +20,7 @@ from agentrt.base.engines.remote_engine_config import (
 from agentrt.base.engines.setting_errors import meant, type_name
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import Prices
+from agentrt.base.user_folders import config_folder
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -100,9 +101,8 @@ def _path(environment: Mapping[str, str], folder: Path) -> Path | None:
     given = environment.get("AGENTRT_CONFIG", "")
     if given:
         return Path(given)
-    config = environment.get("XDG_CONFIG_HOME", "").strip()
-    base = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
-    places = [*(one / FILE_NAME for one in (folder, *folder.parents)), base / "agentrt" / FILE_NAME]
+    folders = [folder, *folder.parents, config_folder(environment)]
+    places = [one / FILE_NAME for one in folders]
     return next((path for path in places if path.is_file()), None)
 
 

@@ -163,8 +163,8 @@ def shipped_folders() -> tuple[Path, ...]:
 
 def cache_folder() -> Path:
     """The folder of this user's libraries; one in the system's temporary folder without a home."""
-    root = os.environ.get("XDG_CACHE_HOME") or ""
-    if root:
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(root):  # XDG ignores relative paths
         return Path(root) / "agentrt" / "native"
     try:
         return Path.home() / ".cache" / "agentrt" / "native"

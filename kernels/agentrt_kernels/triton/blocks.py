@@ -95,8 +95,9 @@ class Table:
 
 def cached() -> Path:
     """The file of this machine's own measurements."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "agentrt" / "blocks.json"
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(named) if os.path.isabs(named) else Path.home() / ".cache"  # as XDG says
+    return root / "agentrt" / "blocks.json"
 
 
 def default(case: Case) -> Blocks:
