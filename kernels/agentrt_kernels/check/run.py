@@ -196,28 +196,8 @@ def _others(
         )
         yield "rope_store", f"{dtype}, heads {heads}, codes in {name}", measure
     yield "copy_pages", kind, partial(difference.copy_pages, kernels, 6, width, dtype, device)
-    sizes = (3, 0, 21, 1)
-    measure = partial(difference.grouped_linear, kernels, sizes, width // 2, width, dtype, device)
-    yield "grouped_linear", kind, measure
-    all_rows = (1, 60, 300) if device.type == "cuda" and dtype == torch.bfloat16 else (3,)
-    for codes in KINDS:
-        for rows in all_rows:
-            sizes_of = (rows, width + 40, width)
-            measure = partial(product_difference, kernels, codes, *sizes_of, dtype, device)
-            yield "product with codes", f"{codes}, {dtype}, {sizes_of}", measure
-    rule = RouteRule(3, normalizes=True, rounds=True)
-    for tokens in (2, 40):
-        case = f"{tokens} tokens, {dtype}"
-        yield "route", case, partial(route_difference, kernels, tokens, 24, rule, dtype, device)
-    yield "sum_choices", kind, partial(sum_difference, kernels, 5, 3, width, dtype, device)
-    all_sizes = [sizes]
-    if len(all_rows) > 1:  # a block of each bound of rows
-        all_sizes += [(20, 9, 0, 30), (700, 0, 130, 5)]
-    for codes, sizes in product_of(KINDS, all_sizes):
-        case = f"{codes}, {dtype}, {width + 40} x {width} of {sizes}"
-        of_experts = partial(expert_product_difference, kernels, codes, sizes)
-        measure = partial(of_experts, width + 40, width, dtype, device)
-        yield "product with experts in codes", case, measure
+    yield from _products(kernels, device, dtype, width)
+    yield from _routing(kernels, device, dtype, width)
     for grain in (None, 0.5):
         case = f"{vocabulary} tokens, grain {grain}"
         yield (
@@ -225,6 +205,39 @@ def _others(
             case,
             partial(difference.sample, kernels, 6, vocabulary, device, grain=grain),
         )
+
+
+def _products(
+    kernels: Kernels, device: torch.device, dtype: torch.dtype, width: int
+) -> Iterator[Check]:
+    """Products with matrices in codes, and with those of experts."""
+    is_full = device.type == "cuda" and dtype == torch.bfloat16
+    for codes, rows in product_of(KINDS, (1, 60, 300) if is_full else (3,)):
+        sizes = (rows, width + 40, width)
+        measure = partial(product_difference, kernels, codes, *sizes, dtype, device)
+        yield "product with codes", f"{codes}, {dtype}, {sizes}", measure
+    few = (3, 0, 21, 1)  # rows of each expert
+    measure = partial(difference.grouped_linear, kernels, few, width // 2, width, dtype, device)
+    yield "grouped_linear", f"{dtype}, {width} wide", measure
+    # On a GPU, a block of each bound of rows.
+    rows_of = [few, (20, 9, 0, 30), (700, 0, 130, 5)] if is_full else [few]
+    for codes, each in product_of(KINDS, rows_of):
+        shape = (width + 40, width)
+        case = f"{codes}, {dtype}, {shape[0]} x {shape[1]} of {each}"
+        measure = partial(expert_product_difference, kernels, codes, each, *shape, dtype, device)
+        yield "product with experts in codes", case, measure
+
+
+def _routing(
+    kernels: Kernels, device: torch.device, dtype: torch.dtype, width: int
+) -> Iterator[Check]:
+    """Routes of few tokens and of more, and the sums of what their experts make."""
+    rule = RouteRule(3, normalizes=True, rounds=True)
+    for tokens in (2, 40):
+        case = f"{tokens} tokens, {dtype}"
+        yield "route", case, partial(route_difference, kernels, tokens, 24, rule, dtype, device)
+    measure = partial(sum_difference, kernels, 5, 3, width, dtype, device)
+    yield "sum_choices", f"{dtype}, {width} wide", measure
 
 
 def _works(device: torch.device) -> Iterator[Work]:
