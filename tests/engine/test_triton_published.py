@@ -36,7 +36,7 @@ PUBLISHED = [
 
 
 @pytest.fixture
-def plain(kind, engine, tmp_path) -> Path:
+def plain(kind, engine, tmp_path: Path) -> Path:
     engine.save_model(kind, tmp_path / "plain", num_hidden_layers=1, **SHAPES[kind])
     return tmp_path / "plain"
 

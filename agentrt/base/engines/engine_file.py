@@ -20,7 +20,6 @@ from agentrt.base.engines.remote_engine_config import (
 from agentrt.base.engines.setting_errors import meant, type_name
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import Prices
-from agentrt.base.user_folders import config_folder
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -101,6 +100,8 @@ def _path(environment: Mapping[str, str], folder: Path) -> Path | None:
     given = environment.get("AGENTRT_CONFIG", "")
     if given:
         return Path(given)
+    from agentrt.base.user_folders import config_folder  # not for --help
+
     folders = [folder, *folder.parents, config_folder(environment)]
     places = [one / FILE_NAME for one in folders]
     return next((path for path in places if path.is_file()), None)

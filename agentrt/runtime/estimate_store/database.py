@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.base.private_files import make_private_file, make_private_folder
-from agentrt.base.sqlite_file import move_aside
 from agentrt.runtime.estimate_store.anchor import anchored, shown
 from agentrt.scheduler.estimates.row import (
     CALLS,
@@ -124,6 +123,8 @@ class EstimateStore:
 
     def set_aside(self, reason: str) -> None:
         """Keep a broken file, or one of another program, under another name and begin anew."""
+        from agentrt.base.sqlite_file import move_aside  # rare
+
         try:
             aside = move_aside(self.path)
         except OSError as error:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.base.private_files import make_private_file, make_private_folder
-from agentrt.base.sqlite_file import move_aside
 from agentrt.runtime.response_cache.store import (
     MAX_AGE_S,
     MAX_BYTES,
@@ -269,6 +268,8 @@ class SqliteStore:
     def _set_aside(self, reason: str) -> None:
         if self._head()[_ID_BYTES] != APPLICATION_ID.to_bytes(4, "big"):
             raise self._left_alone()
+        from agentrt.base.sqlite_file import move_aside  # rare
+
         try:
             aside = move_aside(self.path)
         except OSError as error:

@@ -1,12 +1,10 @@
-"""Registry of policies: each by the name that a config gives it."""
+"""Registry of policies: each by its name in the config."""
 
 from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
-from agentrt.scheduler.policies.clairvoyant import Clairvoyant
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm
-from agentrt.scheduler.policies.oracle import Oracle
 from agentrt.scheduler.policies.plas import Plas
 from agentrt.scheduler.policies.policy import Policy
 from agentrt.scheduler.policies.rwa import Rwa
@@ -30,6 +28,10 @@ def policy(name: Name, token_s: float = 0.0) -> Policy:
         case "rwa":
             return Rwa(token_s)
         case "oracle":
+            from agentrt.scheduler.policies.oracle import Oracle  # of replays
+
             return Oracle(token_s)
         case "clairvoyant":
+            from agentrt.scheduler.policies.clairvoyant import Clairvoyant  # likewise
+
             return Clairvoyant(token_s)
