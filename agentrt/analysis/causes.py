@@ -78,7 +78,7 @@ class Causes:
 
     def ready_at_s(self, node: NodeRecord) -> float:
         """From when on the node could run."""
-        last = self.last(node)
+        last = self._last.get(node.node_id) or self.last(node)
         return last.at_s if last is not None else node.declared.at_s
 
     def before_declaration(self, node: NodeRecord) -> Input | None:

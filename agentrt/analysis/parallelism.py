@@ -9,7 +9,12 @@ from agentrt.analysis.run_record import RunRecord
 def work_s(record: RunRecord, causes: Causes | None = None) -> float:
     """Total time of all generations, tools and questions from their last input on."""
     causes = causes or Causes(record)
-    return sum(max(0.0, record.end_of(node) - causes.ready_at_s(node)) for node in record.leaves())
+    spent_s = [
+        record.end_of(node) - causes.ready_at_s(node)
+        for node in record.nodes.values()
+        if node.kind != "program"
+    ]
+    return sum([one for one in spent_s if one > 0.0])
 
 
 def parallelism(record: RunRecord, causes: Causes | None = None) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from operator import attrgetter
 
 from agentrt.analysis import NodeRecord, PathStep, RunRecord
 from agentrt.base.ids import NodeId
@@ -17,6 +18,7 @@ from agentrt.base.record import record
 from agentrt.telemetry.timeline import Timeline
 
 _FOREVER = 1 << 62
+_end_us = attrgetter("end_us")
 
 
 @record
@@ -46,10 +48,8 @@ class Background:
             self._add_path_step(record, step)
         self.nodes: set[NodeId] = set()
         for program_id, through in self._through.items():
-            stretches = sorted(
-                (stretch for child in through.values() for stretch in child),
-                key=lambda stretch: stretch.end_us,
-            )
+            stretches = [stretch for child in through.values() for stretch in child]
+            stretches.sort(key=_end_us)
             for child in record.nodes[program_id].children:
                 in_part = child.node_id in self.items or child.node_id in self.stops
                 whole = child.node_id in through and not in_part
@@ -87,6 +87,6 @@ class Background:
     def _misleads_walk(self, child: NodeRecord, stretches: list[PathInterval]) -> bool:
         """Whether a child ends where the program's own code ran, between two path spans."""
         end_us = self._timeline.end_us[child.node_id]
-        index = bisect_right(stretches, end_us, key=lambda stretch: stretch.end_us)
+        index = bisect_right(stretches, end_us, key=_end_us)
         next_us = stretches[index].start_us if index < len(stretches) else _FOREVER
         return end_us < next_us

@@ -120,7 +120,7 @@ class TraceBuilder:
 
     def _run_attributes(self) -> Attributes:
         found: Split = split(self._record, self._path, self._causes)
-        nodes = list(dict.fromkeys(step.node_id for step in self._path if step.node_id))
+        nodes = list(dict.fromkeys([step.node_id for step in self._path if step.node_id]))
         return run_attributes(self._record, found, nodes, work_s(self._record, self._causes))
 
     def _bare_root(self, name: str) -> None:
@@ -185,9 +185,12 @@ class TraceBuilder:
         at_us = span.start_us
         late_s = 0.0
         for stage in stages(self._record, node, self._causes):
+            if stage.label not in _ENGINE_STAGES:
+                continue
+            length_s = stage.length_s
             if stage.label == "prefill":
-                late_s += stage.length_s
-            if stage.length_s < _SHORT_S or stage.label not in _ENGINE_STAGES:
+                late_s += length_s
+            if length_s < _SHORT_S:
                 continue
             start_us = max(at_us, self._clock.us(stage.started_at_s))
             end_us = min(self._clock.us(stage.ended_at_s), span.end_us)

@@ -46,13 +46,6 @@ def capture_by(capture: Capture, keep: ContentChoice | None) -> Capture:
     return "SPAN_ONLY" if keep == "spans" and capture == "NO_CONTENT" else capture
 
 
-def without_content(attributes: Attributes) -> Attributes:
-    """The attributes without message content."""
-    if CONTENT.isdisjoint(attributes):
-        return attributes
-    return {key: value for key, value in attributes.items() if key not in CONTENT}
-
-
 def content_of(attributes: Attributes) -> Attributes:
     """The attributes with message content, redacted and cut, still valid JSON if they were."""
     return {
@@ -63,10 +56,11 @@ def content_of(attributes: Attributes) -> Attributes:
 
 
 def sanitize(attributes: Attributes) -> Attributes:
-    """Attributes fit for export: secrets redacted, long text truncated."""
+    """Attributes fit for export: no message content, secrets redacted, long text truncated."""
     return {  # most are numbers, which need no call
         key: value if isinstance(value, (int, float)) else _sanitize_value(key, value)
         for key, value in attributes.items()
+        if key not in CONTENT
     }
 
 

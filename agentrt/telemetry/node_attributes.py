@@ -92,7 +92,7 @@ def node_attributes(node: NodeRecord) -> Attributes:
         case "ask":
             pass
     if finished is not None:
-        if node.outcome == "cancelled":
+        if finished.outcome == "cancelled":
             attributes[names.CANCELLED_REASON] = finished.reason or "cancelled"
         if finished.error is not None:
             attributes[names.ERROR_TYPE] = finished.error.type
@@ -129,7 +129,7 @@ def run_attributes(
         attributes[names.DEADLINE_MS] = _ms(started.deadline_s)
         attributes[names.DEADLINE_MET] = record.compound_s <= started.deadline_s
     nodes = record.nodes.values()
-    retries = sum(max(0, len(node.attempts) - 1) + len(node.failed) for node in nodes)
+    retries = sum([max(0, len(node.attempts) - 1) + len(node.failed) for node in nodes])
     if retries:
         attributes[names.RETRIES] = retries
     if record.downs:

@@ -12,7 +12,7 @@ from agentrt.base.ids import NodeId
 from agentrt.base.server_attributes import server_attributes
 from agentrt.protocol.events import AttemptFailed, Scheduled
 from agentrt.telemetry import names
-from agentrt.telemetry.content import Capture, content_of, sanitize, sanitize_text, without_content
+from agentrt.telemetry.content import Capture, content_of, sanitize, sanitize_text
 from agentrt.telemetry.node_attributes import given_attributes
 from agentrt.telemetry.run_clock import RunClock
 from agentrt.telemetry.span import Attributes, Span, SpanEvent
@@ -20,15 +20,14 @@ from agentrt.telemetry.span import Attributes, Span, SpanEvent
 
 def linked_nodes(node: NodeRecord) -> list[tuple[NodeId, str]]:
     """Nodes that the span of a node links to, each with how: its data edges, and its fork."""
-    declared = node.declared
-    if not declared.deps and declared.plan is None and declared.fork_of is None:
-        return []
-    found = [(dep, "value") for dep in declared.deps]
-    if declared.plan:
+    declared, own_id = node.declared, node.node_id
+    deps = declared.deps
+    found = [(dep, "value") for dep in deps if dep != own_id] if deps else []
+    if declared.plan and declared.plan != own_id:
         found.append((declared.plan, "item"))
-    if declared.fork_of:
+    if declared.fork_of and declared.fork_of != own_id:
         found.append((declared.fork_of, "fork"))
-    return [(node_id, how) for node_id, how in found if node_id != node.node_id]
+    return found
 
 
 class NodeDescriptions:
@@ -46,7 +45,7 @@ class NodeDescriptions:
     def describe(self, span: Span, node: NodeRecord) -> None:
         """Add attributes given by the runtime, content, events and the error of a node."""
         given = given_attributes(node)
-        span.attributes.update(sanitize(without_content(given)))
+        span.attributes.update(sanitize(given))
         if self._capture != "NO_CONTENT" and (content := content_of(given)):
             if self._capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
                 span.attributes.update(content)

@@ -6,6 +6,8 @@ begins 2 us after its cause. Shifts are that small; exact times are in the attri
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from agentrt.analysis import Causes, Input, NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.telemetry.run_clock import RunClock
@@ -45,8 +47,9 @@ class Timeline:
         moments: list[tuple[int, int, NodeRecord, int | None]] = []
         for node in self._record.nodes.values():
             moments.append((node.end_seq, 0, node, None))
-            moments += [(closed.seq, 1, node, index) for index, closed in node.items.items()]
-        moments.sort(key=lambda moment: moment[:2])
+            if node.items:
+                moments += [(closed.seq, 1, node, index) for index, closed in node.items.items()]
+        moments.sort(key=itemgetter(0, 1))
         for _, _, node, item in moments:
             if item is None:
                 self._end(node)
