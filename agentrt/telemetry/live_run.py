@@ -76,7 +76,6 @@ class LiveRun:
         self._declared: dict[NodeId, tuple[Context, float]] = {}
         self._ended: dict[NodeId, NodeRecord] = {}  # spans of these have yet to begin
         self._lock = threading.Lock()
-        self._span_ids: dict[NodeId, str] = {}
         self._has_failed = False
         self.root: Span = tracer.start_span(
             span_title("program", started.program),
@@ -101,7 +100,9 @@ class LiveRun:
         """Id of the span of each node that has begun one, or has ended: those begin now."""
         for node in tuple(self._ended.values()):
             self._begin_ended(node)
-        return self._span_ids
+        with self._lock:  # a span may be about to begin in the other thread
+            contexts = tuple(self._contexts.items())
+        return {node_id: f"{context.span_id:016x}" for node_id, context in contexts}
 
     def declare(self, node_id: NodeId, at_s: float) -> None:
         """Note where a generation is declared: its span is a child of the span there."""
@@ -150,9 +151,14 @@ class LiveRun:
         Returns:
             The span, and whether it has begun with its attributes and the links of the node.
         """
-        links = self.links_of(node) if node.node_id in self._ended else []
-        begins = self._begin_ended(node, plain, links)
-        return self._open.pop(node.node_id), begins
+        node_id = node.node_id
+        with self._lock:
+            if self._ended.pop(node_id, None) is None:
+                return self._open.pop(node_id), False
+            context = self._context_for(node_id, node.declared.parent)
+            kind, links = _KINDS[span_kind(node)], self.links_of(node)
+            at_us, given = plain.start_us, plain.attributes
+            return self._start(node_id, plain.name, context, kind, given, at_us, links), True
 
     def leave_out(self, node: NodeRecord) -> None:
         """Make or end no span of a node that has ended."""
@@ -185,29 +191,12 @@ class LiveRun:
             self._has_failed = True
             _log.warning("telemetry: the tracer provider makes no span: %r", error)
 
-    def _begin_ended(
-        self, node: NodeRecord, plain: PlainSpan | None = None, links: Sequence[Link] = ()
-    ) -> bool:
-        """Begin the span of a node that has ended, unless it has begun; returns whether it does.
-
-        Args:
-            node: The node.
-            plain: The span with all that is known of the node; None begins it with its ids.
-            links: Links of the node.
-        """
-        node_id = node.node_id
+    def _begin_ended(self, node: NodeRecord) -> None:
+        """Begin the span of a node that has ended with its ids, unless it has begun."""
         with self._lock:
-            if self._ended.pop(node_id, None) is None:
-                return False
-            kind = _KINDS[span_kind(node)]
-            if plain is None:
-                at_s, parent = _began_at_s(node), node.declared.parent
-                self._begin(node_id, node.kind, node.name, at_s, parent, kind)
-            else:
-                context = self._context_for(node_id, node.declared.parent)
-                at_us, given = plain.start_us, plain.attributes
-                self._start(node_id, plain.name, context, kind, given, at_us, links)
-            return True
+            if self._ended.pop(node.node_id, None) is not None:
+                at_s, parent, kind = _began_at_s(node), node.declared.parent, span_kind(node)
+                self._begin(node.node_id, node.kind, node.name, at_s, parent, _KINDS[kind])
 
     def _begin(
         self,
@@ -220,12 +209,17 @@ class LiveRun:
     ) -> Span:
         """Begin the span of a node of which only ids are known."""
         if "/" not in node_id:  # the program itself
-            return self._note(node_id, self.root)
+            self._contexts[node_id] = self.root.get_span_context()
+            self._open[node_id] = self.root
+            return self.root
         given: Attributes = {names.OPERATION: operation_of(kind)} if kind != "ask" else {}
         given |= {names.NODE_ID: node_id, names.NODE_NAME: name}
         start_us = self.start_us[node_id] = self.clock.us(at_s)
         context = self._context_for(node_id, parent)
-        return self._start(node_id, span_title(kind, name), context, kind_of_span, given, start_us)
+        title = span_title(kind, name)
+        span = self._start(node_id, title, context, kind_of_span, given, start_us)
+        self._open[node_id] = span
+        return span
 
     def _context_for(self, node_id: NodeId, parent: NodeId | None) -> Context | None:
         """Context of a new span: that of its declaration, or else that of its parent's span."""
@@ -251,12 +245,7 @@ class LiveRun:
         except Exception as error:  # of a processor of the user
             self._note_failure(error)
             span = NonRecordingSpan(get_current_span(context).get_span_context())
-        return self._note(node_id, span)
-
-    def _note(self, node_id: NodeId, span: Span) -> Span:
-        context = self._contexts[node_id] = span.get_span_context()
-        self._open[node_id] = span
-        self._span_ids[node_id] = f"{context.span_id:016x}"
+        self._contexts[node_id] = span.get_span_context()
         return span
 
 

@@ -235,7 +235,9 @@ class LiveSpans:
         """End the root with what the run alone can tell, and add the spans below its nodes."""
         outline = built.outline()
         root, *others = outline.spans
-        nodes = {span_id: node_id for node_id, span_id in run.span_ids.items()}
+        finished = run.record.finished
+        span_ids = finished.span_ids if finished is not None else {}
+        nodes = {span_id: node_id for node_id, span_id in span_ids.items()}
         for span in others:
             node_id = nodes.get(span.parent_id or "")
             if span.span_id in nodes or node_id is None or span.kind == "consumer":
