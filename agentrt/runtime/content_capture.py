@@ -94,10 +94,10 @@ class ToldPrompts:
         link: Chat | None = gen.prompt
         before: int | None = None
         while link is not None:
+            if link.serial in told:
+                before = link.serial
+                break
             if own_pieces(link):
-                if link.serial in told:
-                    before = link.serial
-                    break
                 told.add(link.serial)
                 new.append(link)
             link = parent_of(link)
