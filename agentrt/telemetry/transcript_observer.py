@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.ids import RunId
@@ -23,7 +23,6 @@ from agentrt.protocol.events import (
     ToolEnded,
 )
 from agentrt.protocol.node_content import NodeContent
-from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX, RunFiles, run_file_name
 from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
@@ -39,9 +38,10 @@ PAUSE_S = 0.001
 """Pause between two turns."""
 MAX_WAITING_CHARACTERS = 64 << 20
 """Characters that wait to be written; what comes while there are as many is left out."""
-_TAKEN = frozenset(
-    (RunStarted, NodeDeclared, RequestSent, Scheduled, ToolEnded, NodeFinished, RunFinished)
+TakenEvent = (
+    RunStarted | NodeDeclared | RequestSent | Scheduled | ToolEnded | NodeFinished | RunFinished
 )
+_TAKEN = frozenset(get_args(TakenEvent))
 """Events that transcripts are made of; of others nothing is kept in memory."""
 _log = logging.getLogger("agentrt.telemetry")
 
@@ -84,7 +84,7 @@ class TranscriptObserver:
         self._warn = warn or _log.warning
         self._warned = False
         self._pruning = RunFiles(folder, TRANSCRIPT_SUFFIX)
-        self._queue: deque[list[Event] | NodeContent | threading.Event] = deque()
+        self._queue: deque[list[TakenEvent] | NodeContent | threading.Event] = deque()
         self._given_characters = 0  # written by the loop alone
         self._taken_characters = 0  # written by the thread alone
         self._runs: dict[RunId, RunLines] = {}
@@ -106,10 +106,11 @@ class TranscriptObserver:
         """Take a batch of events; returns at once."""
         if self._closed:
             return
-        taken = [event for event in events if type(event) in _TAKEN]
+        taken: list[TakenEvent] = [event for event in events if type(event) in _TAKEN]  # type: ignore[misc]
         if taken:
             self._queue.append(taken)
-            self._wake()
+            if not self._is_awake:
+                self._wake()
 
     def on_content(self, content: NodeContent) -> None:
         """Take the content of a node; returns at once."""
@@ -119,7 +120,8 @@ class TranscriptObserver:
             content = _left_out(content)
         self._given_characters += content.characters
         self._queue.append(content)
-        self._wake()
+        if not self._is_awake:
+            self._wake()
 
     def file_of(self, run_id: RunId, timeout_s: float = FLUSH_S) -> Path | None:
         """The transcript of a run that has ended; None if it could not be written."""
@@ -148,8 +150,6 @@ class TranscriptObserver:
             self._thread.join(timeout_s)
 
     def _wake(self) -> None:
-        if self._is_awake:
-            return
         self._is_awake = True
         if self._thread is None:
             self._thread = threading.Thread(
@@ -196,15 +196,13 @@ class TranscriptObserver:
         for done in written:
             done.set()
 
-    def _take(self, found: list[Event] | NodeContent) -> None:
+    def _take(self, found: list[TakenEvent] | NodeContent) -> None:
         if isinstance(found, NodeContent):
             self._taken_characters += found.characters
             if run := self._runs.get(found.run_id):
                 run.add_content(found)
             return
         for event in found:
-            if isinstance(event, (StepDone, BackendDown)):
-                continue
             if isinstance(event, RunStarted):
                 from agentrt.telemetry.transcript_lines import (
                     RunLines,  # a run waits for none of it
