@@ -46,9 +46,10 @@ def genai_messages(segments: Iterable[Segment]) -> list[dict[str, Any]]:
             case Generated():
                 if segment.thinking:
                     parts.append({"type": "reasoning", "content": segment.thinking})
-                if segment.visible_text:
-                    parts.append({"type": "text", "content": segment.visible_text})
-                parts += [_call(call) for call in segment.calls]
+                if text := segment.visible_text:
+                    parts.append({"type": "text", "content": text})
+                if segment.calls:
+                    parts += [_call(call) for call in segment.calls]
             case CallMade():
                 parts.append(_call(segment))
             case Hole():

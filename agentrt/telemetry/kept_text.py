@@ -33,7 +33,8 @@ class KeptTexts:
 
     def text(self, text: str) -> str:
         """A text, redacted and cut."""
-        return self._cut(redact(text))
+        text = redact(text)
+        return text if len(text) <= self._max_characters else self._cut(text)
 
     def json_text(self, text: str) -> str:
         """A JSON text, redacted by its keys too, and cut."""

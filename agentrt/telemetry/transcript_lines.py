@@ -117,10 +117,9 @@ class RunLines:
             line["shared"] = shared
         if model:
             line["model"] = model
-        if finished.outcome == "ok" or len(errors) > 1:
-            attempts: list[Line] = [{"error": kept.text(error)} for error in errors]
-        else:
-            attempts = []  # the one error is that of the node
+        attempts: list[Line] = []
+        if errors and (finished.outcome == "ok" or len(errors) > 1):  # else that of the node
+            attempts = [{"error": kept.text(error)} for error in errors]
         if content is not None:
             attempts += self._add_content(line, content, kept)
         if attempts:
@@ -182,6 +181,8 @@ class RunLines:
             line["arguments"] = kept.value(content.arguments)
         if content.has_result:
             line["result"] = kept.value(content.result)
+        if not content.attempts:
+            return []
         return [
             {"error": kept.text(one.reason), "text": kept.text(one.text)}
             for one in content.attempts
