@@ -51,8 +51,7 @@ class LiveRun:
         capture: Destination of message content, if any.
 
     Attributes:
-        record: Events of the run so far.
-        fills_record: Whether live spans fill it; else an observer of the runtime does.
+        record: Events of the run so far, which another observer collects.
         descriptions: Writer of attributes and events on spans of nodes.
         root: Span of the run.
         start_us: First instant of the span of each such node.
@@ -69,7 +68,6 @@ class LiveRun:
         self.clock = RunClock(started)
         self.descriptions = NodeDescriptions(self.clock, capture)
         self.record = RunRecord(started.run_id)
-        self.fills_record = True
         self.start_us: dict[NodeId, int] = {}
         self._open: dict[NodeId, Span] = {}
         self._contexts: dict[NodeId, SpanContext] = {}  # of ended spans, too: a span is large

@@ -23,7 +23,6 @@ from agentrt.base.content_config import ContentChoice
 from agentrt.base.ids import RunId
 from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import Event, NodeFinished, RunFinished, RunStarted
-from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.content import capture_by, capture_of
 from agentrt.telemetry.live_run import LiveRun
 from agentrt.telemetry.node_attributes import node_attributes, span_name
@@ -48,7 +47,7 @@ _log = logging.getLogger("agentrt.telemetry")
 
 
 class LiveSpans:
-    """Live spans of the runs of a runtime; an observer.
+    """Live spans of the runs of a runtime; an observer that shares the records of the others.
 
     The loop's thread begins spans of code and queues what has ended. Another thread ends them,
     since a provider may export each span as it ends. If that falls behind, the latest spans are
@@ -127,32 +126,24 @@ class LiveSpans:
         """Share the record of a run that begins, which the caller fills; see `RunRecorder`."""
         run = self._runs.get(record.run_id)
         if run is not None:
-            run.record, run.fills_record = record, False
+            run.record = record
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Queue the nodes that have ended; returns at once."""
+        """Queue the nodes that have ended, which are in the record; returns at once."""
         if not self._runs:
             return
         for event in events:
-            if isinstance(event, (StepDone, BackendDown)):
-                for run in self._runs.values():
-                    if run.fills_record:
-                        run.record.add_event(event)
-                continue
-            found = self._runs.get(event.run_id)
-            if found is None:
-                continue
-            if found.fills_record:
-                found.record.add_event(event)
             if isinstance(event, NodeFinished):
-                node = found.record.nodes.get(event.node_id)
-                if node is not None and node.parent is not None:
-                    found.note_end(node)
-                    if not self._put(partial(self._end_node, found, node)):
-                        found.leave_out(node)
+                run = self._runs.get(event.run_id)
+                node = None if run is None else run.record.nodes.get(event.node_id)
+                if run is not None and node is not None and node.parent is not None:
+                    run.note_end(node)
+                    if not self._put(partial(self._end_node, run, node)):
+                        run.leave_out(node)
             elif isinstance(event, RunFinished):
-                del self._runs[event.run_id]
-                self._put(self._end_of(found))
+                run = self._runs.pop(event.run_id, None)
+                if run is not None:
+                    self._put(self._end_of(run))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until the provider has the spans of all that has ended, at most `timeout_s`."""

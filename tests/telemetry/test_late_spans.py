@@ -7,6 +7,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
 from agentrt.protocol.events import NodeFinished
+from agentrt.runtime.observers import Observers
 from agentrt.telemetry.live_run import LiveRun
 from agentrt.telemetry.live_spans import BATCH_NODES, TURN_NODES, LiveSpans
 from tests.oracles.random_runs import play
@@ -47,7 +48,7 @@ def watched(finance: list[Any], **settings: Any) -> tuple[Watching, LiveSpans, L
     live = LiveSpans({}, provider, warn=lambda text: None, **settings)
     run = live.begin_run(finance[0], None)
     assert run is not None
-    live.on_events(finance[:-1])
+    Observers([live]).on_events(finance[:-1])
     assert watching.is_ending.wait(60.0)
     return watching, live, run
 
@@ -109,7 +110,7 @@ def test_many_ended_nodes_do_not_wait_for_others(finance: list[Any]) -> None:
     for number in range(1 + BATCH_NODES // len(ended_nodes(finance))):
         events = play(FINANCE, run_id=f"{number:016x}")[:-1]
         live.begin_run(events[0], None)  # type: ignore[arg-type]
-        live.on_events(events)
+        Observers([live]).on_events(events)
     assert watching.is_ending.wait(60.0)
     watching.go.set()
     live.close()
@@ -131,7 +132,7 @@ def test_a_batch_is_ended_in_short_turns_unless_somebody_waits_for_it() -> None:
     for number in range(BATCH_NODES // 4 - 1):  # four nodes each; more would not wait
         events = play(FINANCE, run_id=f"{number:016x}")[:-1]
         live.begin_run(events[0], None)  # type: ignore[arg-type]
-        live.on_events(events)
+        Observers([live]).on_events(events)
     assert turn.wait(60.0)
     assert len(ended) == TURN_NODES
     assert live.flush()

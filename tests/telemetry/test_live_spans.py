@@ -17,6 +17,7 @@ from agentrt.base.ids import RunId
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted, Scheduled
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
+from agentrt.runtime.observers import Observers
 from agentrt.telemetry.live_spans import LiveSpans
 from agentrt.testing import ScriptedBackend
 from tests.telemetry.provider import KeptSpans, orphans, provider_to
@@ -74,7 +75,7 @@ def test_spans_that_a_hanging_provider_has_no_room_for_are_dropped_and_counted(
         ]
         assert isinstance(events[0], RunStarted)
         live.begin_run(events[0], None)
-        live.on_events(events)
+        Observers([live]).on_events(events)
     ends = 3 * sum(isinstance(event, NodeFinished | RunFinished) for event in finance)
     nodes = ends - 3  # the root ends with its run
     assert nodes - 3 - 1 <= live.dropped_spans <= nodes - 3
@@ -90,7 +91,7 @@ def test_a_span_that_has_ended_is_not_held_while_its_run_goes_on(finance: list[A
     live = LiveSpans({}, provider)
     run = live.begin_run(finance[0], None)
     assert run is not None
-    live.on_events(finance[:-1])
+    Observers([live]).on_events(finance[:-1])
     assert live.flush()
     gc.collect()
     assert len(begun.spans) == 1 + len(run.span_ids) == 5
@@ -105,8 +106,9 @@ def test_steps_of_the_engine_link_to_the_live_spans_of_their_batch(finance: list
     started = finance[0]
     run = live.begin_run(started, None)
     assert run is not None
-    live.on_events(finance[:-1])
-    live.on_events([replace(finance[-1], span_ids=run.span_ids)])
+    observers = Observers([live])
+    observers.on_events(finance[:-1])
+    observers.on_events([replace(finance[-1], span_ids=run.span_ids)])
     live.close()
     chats = {
         span.context.span_id for span in kept.all if span.name.startswith("chat") and span.context
@@ -125,11 +127,12 @@ def test_decisions_before_the_last_input_are_told_at_the_begin_of_a_span(
     kept = KeptSpans()
     live = LiveSpans({}, kept.provider)
     live.begin_run(finance[0], None)
+    observers = Observers([live])
     for event in finance:
-        live.on_events([event])
+        observers.on_events([event])
         if isinstance(event, NodeDeclared) and event.kind == "generate":
             told = Scheduled(event.run_id, event.node_id, event.at_s, "held", "no room")
-            live.on_events([told])
+            observers.on_events([told])
     live.close()
     assert orphans(kept.all) == []
     events = [event.name for span in kept.all for event in span.events]
