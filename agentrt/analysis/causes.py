@@ -8,13 +8,16 @@ cause; walking causes back from the end of the run gives the critical path.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Literal
 
 from agentrt.analysis.run_record import NEVER, NodeRecord, RunRecord
 from agentrt.analysis.stage import Stage
-from agentrt.base.ids import NodeId
+from agentrt.base.ids import NodeId, RequestId
 from agentrt.base.record import record
+from agentrt.protocol.step_output import StepRecord
 
 _finished_seq = attrgetter("finished_seq")
 
@@ -57,6 +60,7 @@ class Causes:
         self._inputs: dict[NodeId, tuple[Input, ...]] = {}
         self._last: dict[NodeId, Input | None] = {}
         self._declared: dict[NodeId, Input | None] = {}
+        self._steps: dict[RequestId, list[StepRecord]] | None = None
         self.staged: dict[NodeId, tuple[Stage, ...]] = dict(record.staged)
 
     def inputs(self, node: NodeRecord) -> tuple[Input, ...]:
@@ -117,6 +121,15 @@ class Causes:
             return None
         after, item = finished.after, finished.after_item
         return self._waited(parent, after, item, node.finished_seq, finished.stopped_at_s)
+
+    def steps_of(self, request_id: RequestId) -> Sequence[StepRecord]:
+        """Steps of the engine that had a request in their batch, in order."""
+        if self._steps is None:
+            self._steps = defaultdict(list)
+            for step in self.record.steps:
+                for member in step.requests:
+                    self._steps[member].append(step)
+        return self._steps.get(request_id, ())
 
     def _inputs_of(self, node: NodeRecord) -> list[Input]:
         found: list[Input] = []

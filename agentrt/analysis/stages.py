@@ -32,7 +32,7 @@ def _stages(record: RunRecord, node: NodeRecord, causes: Causes) -> tuple[Stage,
     line = _Line(causes.ready_at_s(node), record.end_of(node))
     match node.kind:
         case "generate":
-            _generation(line, record, node)
+            _generation(line, node, causes)
         case "tool":
             _tool(line, node)
         case "ask":
@@ -68,7 +68,7 @@ def _tool(line: _Line, node: NodeRecord) -> None:
     line.to("orchestration", line.end_s)
 
 
-def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
+def _generation(line: _Line, node: NodeRecord, causes: Causes) -> None:
     if node.scheduled:
         _looked_up(line, node)
     if not node.sent:
@@ -84,12 +84,12 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
     if ledger is not None and ledger.finished_at_s > 0.0:
         whole_at_s = max(ledger.received_at_s, ledger.completed_at_s)
         if node.filled_at_s is not None:
-            _behind_steps(line, record, last.request_id, whole_at_s, hop)
+            _behind_steps(line, causes.record, last.request_id, whole_at_s, hop)
         line.to(hop, whole_at_s)
         _served(line, ledger)
         line.to(hop, line.end_s)
     else:
-        _watched(line, record, node)
+        _watched(line, node, causes)
 
 
 def _looked_up(line: _Line, node: NodeRecord) -> None:
@@ -172,10 +172,9 @@ def _take(left: dict[Label, float], room_s: float, wanted: tuple[Label, ...]) ->
     return taken
 
 
-def _watched(line: _Line, record: RunRecord, node: NodeRecord) -> None:
+def _watched(line: _Line, node: NodeRecord, causes: Causes) -> None:
     """No account came (cancelled, lost): tell from the steps and tokens that were seen."""
-    request_id = node.sent[-1].request_id
-    steps = [step for step in record.steps if request_id in step.requests]
+    steps = causes.steps_of(node.sent[-1].request_id)
     first_s = node.first_token_at_s
     if steps:
         line.to("queue", steps[0].started_at_s)

@@ -1,8 +1,10 @@
 """Known runs, label by label."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from agentrt.analysis import RunRecord, critical_path, replay_s, slack_s, split
+from agentrt.analysis import Causes, RunRecord, critical_path, replay_s, slack_s, split, stages
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.events import (
@@ -260,6 +262,48 @@ def test_without_a_ledger_steps_and_tokens_tell() -> None:
     found = split(record)
     assert (found.queue, found.prefill, found.decode) == pytest.approx((0.1, 0.3, 0.3))
     assert found.unattributed == pytest.approx(0.2)
+
+
+class Members(tuple[RequestId, ...]):
+    """The requests of a step, which count how often they are looked through."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[RequestId]:
+        self.looks += 1
+        return super().__iter__()
+
+    def __contains__(self, one: object) -> bool:
+        self.looks += 1
+        return super().__contains__(one)
+
+
+def test_steps_are_looked_through_once_for_all_nodes_without_a_ledger() -> None:
+    gens = [NodeId(f"root/gen#{number}") for number in range(8)]
+    members = Members(RequestId(number) for number in range(8))
+    declared: list[Event] = []
+    for number, gen in enumerate(gens):
+        declared += [
+            NodeDeclared(RUN, gen, "generate", "gen", ROOT, (), "p.py:2", 0.0),
+            RequestSent(RUN, gen, RequestId(number), "embedded", "tiny", True, 0.1),
+        ]
+    record = RunRecord()
+    record.on_events(
+        [
+            RunStarted(RUN, "p", "p.py:p", 0.0, 0),
+            NodeDeclared(RUN, ROOT, "program", "p", None, (), "p.py:1", 0.0),
+            *declared,
+            StepDone(StepRecord(0, 0.2, 0.5, 10, 0, members), (), ()),
+            *(NodeFinished(RUN, gen, "cancelled", 1.0, reason="deadline") for gen in gens),
+            NodeFinished(RUN, ROOT, "ok", 1.0),
+            RunFinished(RUN, "ok", 1.0),
+        ]
+    )
+    members.looks = 0
+    causes = Causes(record)
+    found = [[one.label for one in stages(record, record.nodes[gen], causes)] for gen in gens]
+    assert found == 8 * [["orchestration", "queue", "prefill", "unattributed"]]
+    assert members.looks == 1
 
 
 def test_a_run_that_failed_before_its_program_began() -> None:
