@@ -158,7 +158,7 @@ def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, e
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 249), (chain, 321), (tools, 168), (programs, 128)],
+    [(generations, 239), (chain, 311), (tools, 162), (programs, 124)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: 
 
 @pytest.mark.parametrize(
     ("shape", "calls", "functions"),
-    [(generations, 515, 269), (chain, 680, 341), (tools, 410, 203), (programs, 342, 153)],
+    [(generations, 494, 260), (chain, 648, 330), (tools, 393, 193), (programs, 331, 145)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_live_spans_too(
