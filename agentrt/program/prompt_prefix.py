@@ -51,6 +51,7 @@ class PromptPrefix(Generic[AnswerT]):
     __slots__ = (
         "__weakref__",
         "_answer",
+        "_nodes",
         "_parent",
         "_pieces",
         "_tools",
@@ -73,6 +74,7 @@ class PromptPrefix(Generic[AnswerT]):
     ) -> None:
         self._parent = parent
         self._pieces = pieces
+        self._nodes = tuple([piece for piece in pieces if isinstance(piece, Node)])
         self._answer = answer
         self._tools: tuple[ToolSchema, ...] = (
             tools if tools is not None else parent._tools if parent is not None else ()
@@ -211,13 +213,18 @@ def pieces_of(chat: PromptPrefix[Any]) -> list[Piece]:
 def prompt_segments(chat: PromptPrefix[Any]) -> list[Segment]:
     """The prompt as plain values, with holes for pending parts."""
     style = chat.json_style
-    return [
-        segment_of(piece, as_answer=link._answer is piece, style=style)
-        if isinstance(piece, Node)
-        else piece
-        for link in links_of(chat)
-        for piece in link._pieces
-    ]
+    segments: list[Segment] = []
+    for link in links_of(chat):
+        if link._nodes:
+            segments += [
+                segment_of(piece, as_answer=link._answer is piece, style=style)
+                if isinstance(piece, Node)
+                else piece
+                for piece in link._pieces
+            ]
+        else:
+            segments += link._pieces  # type: ignore[arg-type]  # no node is among them
+    return segments
 
 
 def inputs_of(chat: PromptPrefix[Any]) -> tuple[Node[Any], ...]:
@@ -232,9 +239,8 @@ def inputs_in(links: Iterable[PromptPrefix[Any]]) -> tuple[Node[Any], ...]:
     """The nodes in some links of a prompt, which are given in the order of `since_answer`."""
     found: dict[Node[Any], None] = {}
     for link in links:
-        for piece in reversed(link._pieces):
-            if isinstance(piece, Node):
-                found[piece] = None
+        if link._nodes:
+            found.update(dict.fromkeys(reversed(link._nodes)))
     return tuple(reversed(found)) if found else ()
 
 

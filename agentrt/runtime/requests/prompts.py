@@ -83,19 +83,21 @@ def prompt_of(
     constraint = output.known_constraint if output.late is not None else output.constraint
     takes = engine.capabilities
     codec = takes.codec
-    segments = [  # a model does not see the reasoning of another one
-        segment.without_thinking()
-        if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
-        else segment
-        for segment in prompt_segments(work.chat)
-    ]
+    segments = prompt_segments(work.chat)
+    kinds = set(map(type, segments))
+    if Generated in kinds:
+        segments = [  # a model does not see the reasoning of another one
+            segment.without_thinking()
+            if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
+            else segment
+            for segment in segments
+        ]
     has_holes = gen.id in run.declared_with_holes
     if engine.codec is None or takes.prompt == "messages":
         source, is_known = None, True
         if takes.holes:  # others get it when all of it is known
             source = fills.begin_hole(run, gen, segments) if has_holes else None
-            is_known = not any(isinstance(one, Hole) for one in segments)
-            is_known = is_known and not (constraint is not None and constraint.holes)
+            is_known = Hole not in kinds and not (constraint is not None and constraint.holes)
         messages = MessagePrompt(tuple(segments), work.chat.tools, is_known)
         return Prompt(messages, work.sampling.max_tokens, constraint, source=source)
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
