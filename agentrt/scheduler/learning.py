@@ -7,6 +7,7 @@ and sums over all requests to the busy time of the engine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 
 from agentrt.protocol.events import NodeFinished, RunFinished
@@ -35,30 +36,51 @@ def learn_node(node: NodeState, event: NodeFinished) -> None:
             site.observe("tool_s" if node.kind == "tool" else "busy_s", node.busy_s)
 
 
-class _BackwardWalk:
-    """Walk over a run's nodes from its end to its start: what was still to come at each."""
+_Span = tuple[float, int]
+"""Seconds until the end of the run on the longest path, and the nodes on it."""
 
-    def __init__(self, run: RunState) -> None:
-        self.tail_s: dict[NodeState, float] = {}  # from its end on
-        self.path_s: dict[NodeState, float] = {}  # from its start on
-        self.levels: dict[NodeState, int] = {}
-        tails: dict[NodeState, int] = {}
-        # A node ends before the nodes that need it, and before the program around it.
-        for node in sorted(run.nodes.values(), key=attrgetter("end_index"), reverse=True):
-            tail_s, levels = self.tail_s.get(node, 0.0), tails.get(node, 0)
-            parent = node.parent
-            if parent is not None and self.tail_s.get(parent, 0.0) > tail_s:
-                tail_s, levels = self.tail_s[parent], tails[parent]
-            self.tail_s[node], tails[node] = tail_s, levels
-            path_s = tail_s + node.busy_s
-            levels += node.kind != "program"
-            here: NodeState | None = node
-            while here is not None and path_s > self.path_s.get(here, -1.0):
-                self.path_s[here], self.levels[here] = path_s, levels
-                for cause in here.causes:
-                    if path_s > self.tail_s.get(cause, 0.0):
-                        self.tail_s[cause], tails[cause] = path_s, levels
-                here = here.parent  # a program takes at least as long as its body
+_NOTHING: _Span = (0.0, 0)
+_UNKNOWN: _Span = (-1.0, 0)
+
+
+def _spans(run: RunState) -> tuple[dict[NodeState, _Span], dict[NodeState, _Span]]:
+    """What was still to come at the end of each node, and at its start.
+
+    It walks over the nodes from the end of the run to its start.
+    """
+    from_end: dict[NodeState, _Span] = {}
+    from_start: dict[NodeState, _Span] = {}
+    # A node ends before the nodes that need it, and before the program around it.
+    for node in sorted(run.nodes.values(), key=attrgetter("end_index"), reverse=True):
+        tail = from_end.get(node, _NOTHING)
+        parent = node.parent
+        if parent is not None and from_end.get(parent, _NOTHING)[0] > tail[0]:
+            tail = from_end[parent]
+        from_end[node] = tail
+        path = (tail[0] + node.busy_s, tail[1] + (node.kind != "program"))
+        here: NodeState | None = node
+        while here is not None and path[0] > from_start.get(here, _UNKNOWN)[0]:
+            from_start[here] = path
+            for cause in here.causes:
+                if path[0] > from_end.get(cause, _NOTHING)[0]:
+                    from_end[cause] = path
+            here = here.parent  # a program takes at least as long as its body
+    return from_end, from_start
+
+
+def _next_sites(run: RunState, nodes: Iterable[NodeState]) -> dict[NodeState, dict[str, None]]:
+    """Call sites that followed each of some nodes in the same body; "" for the end of the body."""
+    found: dict[NodeState, dict[str, None]] = {node: {} for node in nodes}
+    for node in run.nodes.values():
+        parent, site, is_first = node.parent, node.estimates.site, True
+        for cause in node.causes:
+            if cause.parent is parent:
+                is_first = False
+                if cause in found:
+                    found[cause][site] = None
+        if is_first and parent is not None and parent in found:
+            found[parent][site] = None
+    return {node: sites or {"": None} for node, sites in found.items()}
 
 
 def learn_run(run: RunState, event: RunFinished) -> None:
@@ -69,29 +91,20 @@ def learn_run(run: RunState, event: RunFinished) -> None:
     """
     if event.outcome != "ok":
         return
-    walk = _BackwardWalk(run)
-    nexts: dict[NodeState, dict[str, None]] = {}
+    from_end, from_start = _spans(run)
+    firsts: dict[tuple[str, int], NodeState] = {}
     for node in run.nodes.values():
-        predecessors = [cause for cause in node.causes if cause.parent is node.parent]
-        if not predecessors and node.parent is not None:
-            predecessors = [node.parent]  # it was the first in its body
-        for cause in predecessors:
-            nexts.setdefault(cause, {})[node.estimates.site] = None
+        firsts.setdefault((node.estimates.site, depth_class(node.depth)), node)
     estimates = run.estimates
-    learned: set[tuple[str, int]] = set()
-    for node in run.nodes.values():
-        key = (node.estimates.site, depth_class(node.depth))
-        if key in learned:
-            continue
-        learned.add(key)
+    for node, next_sites in _next_sites(run, firsts.values()).items():
         site = estimates.site_at_depth(node.estimates, node.depth)
-        path_s = walk.path_s[node]
+        path_s, levels = from_start[node]
         if node.kind == "program":
-            node.estimates.observe("busy_s", max(0.0, path_s - walk.tail_s[node]))
+            node.estimates.observe("busy_s", max(0.0, path_s - from_end[node][0]))
         site.observe("rest_s", max(0.0, run.attained_s - node.attained_before_s))
         site.observe("path_s", path_s)
-        site.observe("depth", walk.levels[node])
-        node.estimates.observe_next(nexts.get(node, ("",)))
+        site.observe("depth", levels)
+        node.estimates.observe_next(next_sites)
     for role, footprint in run.footprints.items():
         if footprint.peak_tokens:
             site = estimates.site(run.template, engine_site(role))
