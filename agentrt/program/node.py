@@ -104,7 +104,18 @@ class Node(Generic[T_co]):
         self._callbacks: tuple[Callable[[Node[Any]], None], ...] = ()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        return self._wait().__await__()
+        if not self._done:
+            add_demand(self)
+            try:
+                yield from wait_until_done(self).__await__()
+            finally:
+                drop_demand(self)
+            note_wait(self)
+        self._observed = True
+        if self._error is not None:
+            raise self._error
+        value: T_co = self._value
+        return value
 
     @property
     def done(self) -> bool:
@@ -172,20 +183,6 @@ class Node(Generic[T_co]):
                 where=site,
                 holds_content=False,
             ) from None
-
-    async def _wait(self) -> T_co:
-        if not self._done:
-            add_demand(self)
-            try:
-                await wait_until_done(self)
-            finally:
-                drop_demand(self)
-            note_wait(self)
-        self._observed = True
-        if self._error is not None:
-            raise self._error
-        value: T_co = self._value
-        return value
 
     @property
     def label(self) -> str:
