@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
+from typing import Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, revive
@@ -79,6 +80,11 @@ class Loop:
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s: float | None = None
+        self._consequences: dict[type[Any], Callable[[Any, list[Event]], None]] = {
+            StepDone: self._process_output,
+            BackendDown: self._recover,
+            internal_events.TextYielded: self._fill_readers,
+        }
 
     def post(self, event: InternalEvent) -> None:
         """Leave an event for the next batch, which is handled in the event loop's next turn."""
@@ -173,24 +179,30 @@ class Loop:
 
     def _handle(self, event: InternalEvent, seen: list[Event]) -> None:
         apply(self.state, event)
-        if type(event) in _INTERNAL:
-            if isinstance(event, internal_events.TextYielded):
-                for following in self._effects.fill_readers(event):
-                    self._handle(following, seen)
-            return
-        seen.append(event)  # type: ignore[arg-type]  # the set holds all others
-        if isinstance(event, StepDone):
-            if event.step is not None:
-                self.down = None
-            for following in self._outputs.process(event):
-                self._handle(following, seen)
-            if self.ahead.is_on and event.ends:
-                self.ahead.note_ends(event.ends)
-        elif isinstance(event, BackendDown):
-            self.down = None if event.restarting else revive(event.error)
-            self.ahead.forget_lost(event.lost, own_fault=event.own_fault)
-            for following in self._outputs.recover(event):
-                self._handle(following, seen)
+        kind = type(event)
+        if kind not in _INTERNAL:
+            seen.append(event)  # type: ignore[arg-type]  # the set holds all others
+        consequences = self._consequences.get(kind)
+        if consequences is not None:
+            consequences(event, seen)
+
+    def _process_output(self, step: StepDone, seen: list[Event]) -> None:
+        if step.step is not None:
+            self.down = None
+        for following in self._outputs.process(step):
+            self._handle(following, seen)
+        if self.ahead.is_on and step.ends:
+            self.ahead.note_ends(step.ends)
+
+    def _recover(self, down: BackendDown, seen: list[Event]) -> None:
+        self.down = None if down.restarting else revive(down.error)
+        self.ahead.forget_lost(down.lost, own_fault=down.own_fault)
+        for following in self._outputs.recover(down):
+            self._handle(following, seen)
+
+    def _fill_readers(self, yielded: internal_events.TextYielded, seen: list[Event]) -> None:
+        for following in self._effects.fill_readers(yielded):
+            self._handle(following, seen)
 
 
 def _context() -> contextvars.Context:
