@@ -98,9 +98,11 @@ class Scope:
         Raises:
             UsageError: The name is empty, or holds a `/` or a `#`.
         """
-        if "/" in name or "#" in name or not name:
-            raise UsageError(f"{name!r} is no name of a node", hint="Leave out '/' and '#'")
-        index = self._counts.get(name, 0)
+        index = self._counts.get(name)
+        if index is None:
+            if "/" in name or "#" in name or not name:
+                raise UsageError(f"{name!r} is no name of a node", hint="Leave out '/' and '#'")
+            index = 0
         self._counts[name] = index + 1
         here = f"{name}#{index}"
         return NodeId(f"{self.path}/{here}" if self.path else here)

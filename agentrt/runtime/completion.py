@@ -150,18 +150,19 @@ def _event(
     if run.content is not None:
         run.content.tell(run.run_id, node)
         attributes = run.content.attributes_of(node, finish_reason)
-    if end is not None and end.constraint is not None:
-        attributes |= constraint_attributes(end.constraint)
-    if end is not None and end.prompt:
-        attributes["agentrt.prompt.form"] = end.prompt
-    if end is not None and end.not_sent:
-        attributes["agentrt.sampling.not_sent"] = end.not_sent
-    if end is not None and end.not_warmed:
-        attributes["agentrt.prefill.not_warmed"] = end.not_warmed
-    if end is not None and end.server:
-        attributes |= server_attributes(end.server)
-    if end is not None and end.provider:
-        attributes["gen_ai.provider.name"] = end.provider
+    if end is not None:
+        if end.constraint is not None:
+            attributes |= constraint_attributes(end.constraint)
+        if end.prompt:
+            attributes["agentrt.prompt.form"] = end.prompt
+        if end.not_sent:
+            attributes["agentrt.sampling.not_sent"] = end.not_sent
+        if end.not_warmed:
+            attributes["agentrt.prefill.not_warmed"] = end.not_warmed
+        if end.server:
+            attributes |= server_attributes(end.server)
+        if end.provider:
+            attributes["gen_ai.provider.name"] = end.provider
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item
