@@ -84,7 +84,7 @@ def assemble_loop(
         patterns: Tool calls and prompts learned from past runs.
         tenants: Usage by tenant, which grows.
         responses: The response cache, or None.
-        post: Leaves an event for the loop's next turn.
+        post: Leaves an event for the next batch of the loop.
         on_end: Called with the error after which the loop handles nothing more.
     """
     windows = ContextWindows()

@@ -18,7 +18,7 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
-from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
+from agentrt.scheduler import InternalEvent, Performed, Start, State, apply, decide, internal_events
 
 _INTERNAL = frozenset(
     {
@@ -87,13 +87,17 @@ class Loop:
         }
 
     def post(self, event: InternalEvent) -> None:
-        """Leave an event for the next batch, which is handled in the event loop's next turn."""
+        """Leave an event for the next batch, at the latest in the event loop's next turn."""
         if self._closed:
             return
         self._inbox.append(event)
         if not self._due:
-            self._due = True
-            self._asyncio.call_soon(self._posted, context=self._context)
+            self._come_back()
+
+    def _come_back(self) -> None:
+        """Take a turn behind all code that is about to run: what it posts is one batch."""
+        self._due = True
+        self._asyncio.call_soon(self._posted, context=self._context)
 
     def deliver(self, event: InternalEvent) -> None:
         """Handle an event now, with all that has arrived; on return all observers have seen it."""
@@ -108,8 +112,10 @@ class Loop:
             self._timer.cancel()
 
     def _posted(self) -> None:
-        if self._due:  # else a delivery has handled what was posted
+        if self._inbox:  # else a delivery has handled what was posted, or nothing was
             self._turn()
+        else:
+            self._due = False
 
     def _turn(self) -> None:
         """Handle what has arrived. An error in here is a bug of the runtime and ends every run."""
@@ -147,6 +153,7 @@ class Loop:
 
     def _batch(self) -> None:
         self.batches += 1
+        ended_count = self.state.ended_count
         arrived, self._inbox = self._inbox, []
         seen: list[Event] = []
         for event in arrived:
@@ -154,8 +161,10 @@ class Loop:
         if self._outputs.stopping:
             for event in self._outputs.end_overdue(self._clock.now_s()):
                 self._handle(event, seen)
+        has_started = False
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:
+                has_started |= isinstance(decision, Start)
                 for event in self._effects.perform(decision):
                     self._handle(event, seen)
                 if self._outputs.departed:
@@ -171,6 +180,8 @@ class Loop:
             self.ahead.send_due()
         if seen:
             self._observers.on_events(seen)
+        if not self._due and (has_started or self.state.ended_count != ended_count):
+            self._come_back()  # code that begins, or has just got a value, makes more nodes
 
     def end(self, error: AgentrtError) -> None:
         """Handle nothing more: every node that has not ended fails with `error`."""
