@@ -29,9 +29,11 @@ def apply(state: State, event: InternalEvent) -> None:
     node_transition = NODE_TRANSITIONS.get(kind)
     if node_transition is not None:
         known: Any = event
-        run = state.runs.get(known.run_id)
-        node = None if run is None else run.nodes.get(known.node_id)
-        if node is not None and node.status != "ended":
+        try:
+            node = state.runs[known.run_id].nodes[known.node_id]
+        except KeyError:  # its run is over
+            return
+        if node.status != "ended":
             node_transition(state, node, known)
         return
     transition = TRANSITIONS[kind]
@@ -176,9 +178,9 @@ def _performed(state: State, event: internal_events.Performed) -> None:
     if isinstance(decision, decisions.Admit):
         _admitted(state, decision)
         return
-    run = state.runs.get(decision.run_id)
-    node = run.nodes.get(decision.node_id) if run is not None else None
-    if node is None:
+    try:
+        node = state.runs[decision.run_id].nodes[decision.node_id]
+    except KeyError:  # its run is over
         return
     match decision:
         case decisions.Send() | decisions.Start():
