@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from agentrt.base.record import record
 from agentrt.scheduler.estimates.histogram import DecayedHistogram
 from agentrt.scheduler.estimates.row import DECAY, NEGLIGIBLE, EstimateRow
 
@@ -45,6 +46,7 @@ Quantity = Literal[
     refused         runs that were refused because they could not meet their deadline
 """
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+_OF_OUTLOOK = frozenset({"rest_s", "path_s", "depth"})
 MIN_SAMPLES = 3
 MAX_DEPTH = 40
 EXACT_DEPTH = 16
@@ -52,6 +54,36 @@ MAX_SITES = 4096
 MAX_NEXT_SITES = 32
 _ALL_OF_FIRST = 8
 _EVERY = 8
+
+
+@record
+class Outlook:
+    """What a run is expected to need from a call site to its end.
+
+    Attributes:
+        path_p50_s: Median of the time on its longest path, in seconds.
+        path_p90_s: Ninth decile of the same time.
+        depth: Nodes on that path.
+        rest_s: Service on all branches, in seconds.
+    """
+
+    path_p50_s: float
+    path_p90_s: float
+    depth: float
+    rest_s: float
+
+
+@dataclass(slots=True, eq=False)
+class LearnedChanges:
+    """What a table has learned lately.
+
+    Attributes:
+        sites: Entries that have learned since the last `changed_rows`.
+        outlooks: How often anything was learned that an outlook is made of; only when a run ends.
+    """
+
+    sites: dict[SiteEstimates, None] = field(default_factory=dict)
+    outlooks: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -69,19 +101,21 @@ class SiteEstimates:
         next_count: Number of those looks.
         parent: Entry that answers while this one knows too little; None for the root.
         by_depth: Entries of a call site, by depth.
-        changed: Entries of the same table that have learned since the last `changed_rows`.
+        changes: What the whole table has learned lately.
     """
 
     template: str
     site: str
     depth: int | None
     parent: SiteEstimates | None
-    changed: dict[SiteEstimates, None]
+    changes: LearnedChanges
     histograms: dict[Quantity, DecayedHistogram] = field(default_factory=dict)
     next_sites: dict[str, float] = field(default_factory=dict)
     next_weight: float = 0.0
     next_count: int = 0
     by_depth: dict[int, SiteEstimates] = field(default_factory=dict)
+    _outlook: Outlook | None = None
+    _outlook_at: int = -1
 
     def observe(self, quantity: Quantity, value: float) -> None:
         """Add one observation, here and to the parent.
@@ -93,7 +127,9 @@ class SiteEstimates:
         if learned is None:
             learned = self.histograms[quantity] = DecayedHistogram()
         learned.add_value(value)
-        self.changed[self] = None
+        self.changes.sites[self] = None
+        if quantity in _OF_OUTLOOK:
+            self.changes.outlooks += 1
         above = self.parent
         count = learned.count
         if above is not None and (count <= _ALL_OF_FIRST or count % _EVERY == 0):
@@ -127,12 +163,26 @@ class SiteEstimates:
         learned = self.histogram_of(quantity)
         return otherwise if learned is None else learned.quantile(0.9)
 
+    def outlook(self) -> Outlook | None:
+        """What a run needs from here on, or None if nothing is known.
+
+        Each new node of a run asks for it, and it changes only when a run ends.
+        """
+        if self._outlook_at != self.changes.outlooks:
+            self._outlook_at = self.changes.outlooks
+            path = self.histogram_of("path_s")
+            self._outlook = None
+            if path is not None:
+                p50_s, p90_s = path.quantile(0.5), path.quantile(0.9)
+                self._outlook = Outlook(p50_s, p90_s, self.mean("depth"), self.mean("rest_s"))
+        return self._outlook
+
     def observe_next(self, sites: Iterable[str]) -> None:
         """Observe which sites followed this one; "" for the end of the body."""
         for site in self.next_sites:
             self.next_sites[site] *= DECAY
         self.next_weight = self.next_weight * DECAY + 1.0
-        self.changed[self] = None
+        self.changes.sites[self] = None
         self.next_count += 1
         for site in sites:
             self.next_sites[site] = self.next_sites.get(site, 0.0) + 1.0
@@ -169,8 +219,8 @@ class Estimates:
     """All estimates; see the module."""
 
     def __init__(self, rows: Iterable[EstimateRow] = ()) -> None:
-        self._changed: dict[SiteEstimates, None] = {}
-        self._root = SiteEstimates("", "", None, None, self._changed)
+        self._changes = LearnedChanges()
+        self._root = SiteEstimates("", "", None, None, self._changes)
         self._sites: dict[tuple[str, str], SiteEstimates] = {("", ""): self._root}
         self._count = 1
         self.load_rows(rows)
@@ -187,7 +237,7 @@ class Estimates:
         if found is None:
             above = self.site(template) if site else self._root
             found = self._sites[template, site] = SiteEstimates(
-                template, site, None, above, self._changed
+                template, site, None, above, self._changes
             )
             self._count_site()
         return found if depth is None else self.site_at_depth(found, depth)
@@ -198,7 +248,7 @@ class Estimates:
         found = site.by_depth.get(depth)
         if found is None:
             found = site.by_depth[depth] = SiteEstimates(
-                site.template, site.site, depth, site, self._changed
+                site.template, site.site, depth, site, self._changes
             )
             self._count_site()
         return found
@@ -232,8 +282,8 @@ class Estimates:
 
     def changed_rows(self) -> list[EstimateRow]:
         """Rows of the entries that have learned since the last call."""
-        rows = [row for site in self._changed for row in site.rows()]
-        self._changed.clear()
+        rows = [row for site in self._changes.sites for row in site.rows()]
+        self._changes.sites.clear()
         return rows
 
     def _count_site(self) -> None:
@@ -268,6 +318,7 @@ class Estimates:
             }
         elif row.quantity in QUANTITIES:
             site.histograms[row.quantity] = DecayedHistogram.from_sums(row.count, row.sums)
+            self._changes.outlooks += 1
         else:
             raise ValueError(f"{row.quantity!r} is nothing that is learned")
 

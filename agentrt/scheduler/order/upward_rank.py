@@ -58,4 +58,5 @@ def _update(node: NodeState, changed: dict[NodeState, None]) -> bool:
 
 
 def _remaining_s(node: NodeState) -> float:
-    return node.estimates.known_at_depth(node.depth).p50("path_s")
+    outlook = node.estimates.known_at_depth(node.depth).outlook()
+    return 0.0 if outlook is None else outlook.path_p50_s

@@ -169,17 +169,16 @@ class RunState:
         The path is the longest of the open ones: a short new branch does not shorten the remaining
         time of a long one.
         """
-        site = node.estimates.known_at_depth(node.depth)
-        path = site.histogram_of("path_s")
-        if path is None:
+        outlook = node.estimates.known_at_depth(node.depth).outlook()
+        if outlook is None:
             return
         passed_s = at_s - self._mark_at_s
         self._mark_at_s = at_s
-        p50_s = node.rank_s = path.quantile(0.5)
-        self.path_p50_s = max(p50_s, self.path_p50_s - passed_s)
-        self.path_p90_s = max(path.quantile(0.9), self.path_p90_s - passed_s)
-        self.depth = site.mean("depth")
-        self._mark_rest_s = site.mean("rest_s")
+        node.rank_s = outlook.path_p50_s
+        self.path_p50_s = max(outlook.path_p50_s, self.path_p50_s - passed_s)
+        self.path_p90_s = max(outlook.path_p90_s, self.path_p90_s - passed_s)
+        self.depth = outlook.depth
+        self._mark_rest_s = outlook.rest_s
         self._mark_attained_s = self.attained_s
 
 
