@@ -159,21 +159,17 @@ class Loop:
         for event in arrived:
             self._handle(event, seen)
         if self._outputs.stopping:
-            for event in self._outputs.end_overdue(self._clock.now_s()):
-                self._handle(event, seen)
+            self._take(self._outputs.end_overdue(self._clock.now_s()), seen)
         has_started = False
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:
                 has_started |= isinstance(decision, Start)
-                for event in self._effects.perform(decision):
-                    self._handle(event, seen)
+                self._take(self._effects.perform(decision), seen)
                 if self._outputs.departed:
-                    for event in self._outputs.end_departed():
-                        self._handle(event, seen)
+                    self._take(self._outputs.end_departed(), seen)
                 apply(self.state, Performed(decision))
                 if self._outputs.cached:
-                    for event in self._outputs.end_cached():
-                        self._handle(event, seen)
+                    self._take(self._outputs.end_cached(), seen)
         if self.retention.is_on:
             self.retention.send_hints(self.state, self._clock.now_s())
         if self.ahead.is_on:
@@ -197,23 +193,26 @@ class Loop:
         if consequences is not None:
             consequences(event, seen)
 
+    def _take(self, following: list[Event], seen: list[Event]) -> None:
+        """Apply events that follow from others; nothing follows from them."""
+        for event in following:
+            apply(self.state, event)
+        seen += following
+
     def _process_output(self, step: StepDone, seen: list[Event]) -> None:
         if step.step is not None:
             self.down = None
-        for following in self._outputs.process(step):
-            self._handle(following, seen)
+        self._take(self._outputs.process(step), seen)
         if self.ahead.is_on and step.ends:
             self.ahead.note_ends(step.ends)
 
     def _recover(self, down: BackendDown, seen: list[Event]) -> None:
         self.down = None if down.restarting else revive(down.error)
         self.ahead.forget_lost(down.lost, own_fault=down.own_fault)
-        for following in self._outputs.recover(down):
-            self._handle(following, seen)
+        self._take(self._outputs.recover(down), seen)
 
     def _fill_readers(self, yielded: internal_events.TextYielded, seen: list[Event]) -> None:
-        for following in self._effects.fill_readers(yielded):
-            self._handle(following, seen)
+        self._take(self._effects.fill_readers(yielded), seen)
 
 
 def _context() -> contextvars.Context:
