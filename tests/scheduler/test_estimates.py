@@ -11,6 +11,7 @@ from agentrt.scheduler.estimates.estimates import (
     MAX_DEPTH,
     MAX_SITES,
     Estimates,
+    Quantity,
     likely_path,
     site_of,
 )
@@ -151,6 +152,38 @@ def test_a_place_with_few_samples_answers_with_what_stands_above() -> None:
     assert table.site("p", "a", 4).p50("output_tokens") == table.site("p", "a").p50("output_tokens")
     table.site("p", "b").observe("output_tokens", 100.0)
     assert table.site("p", "b").mean("output_tokens") == pytest.approx(100.0), "three are enough"
+
+
+PLACES = st.sampled_from([("p", "", None), ("p", "a", None), ("p", "a", 2), ("q", "b", None)])
+LEARNED = st.tuples(PLACES, st.sampled_from(["path_s", "depth", "rest_s", "busy_s"]))
+
+
+@settings(derandomize=True, max_examples=60)
+@given(st.lists(st.tuples(LEARNED, st.floats(0.1, 100.0)), min_size=3, max_size=24), st.data())
+def test_an_outlook_is_what_was_learned_until_now(
+    seen: list[tuple[tuple[tuple[str, str, int | None], Quantity], float]], data: st.DataObject
+) -> None:
+    """Also where a place above it has learned, or rows were loaded."""
+    table = Estimates()
+    stored: list[EstimateRow] = []
+    load_at = data.draw(st.integers(0, len(seen) - 1))
+    for at, ((place, quantity), value) in enumerate(seen):
+        table.site(*place).observe(quantity, value)
+        if at == load_at // 2:
+            stored = list(table.rows())
+        if at == load_at:
+            table.load_rows(stored)
+        for here in (table.site("p", "a", 2), table.site("p", "a"), table.site("q", "b")):
+            outlook = here.outlook()
+            if here.histogram_of("path_s") is None:
+                assert outlook is None
+                continue
+            assert outlook is not None
+            assert (outlook.path_p50_s, outlook.path_p90_s) == (
+                here.p50("path_s"),
+                here.p90("path_s"),
+            )
+            assert (outlook.depth, outlook.rest_s) == (here.mean("depth"), here.mean("rest_s"))
 
 
 def test_a_busy_site_does_not_drown_others_above() -> None:
