@@ -177,17 +177,18 @@ def turns_of(shape: Any, nodes: int) -> int:
     async def main() -> int:
         loop, clock = asyncio.get_running_loop(), LoopClock()
         backend = ScriptedBackend(lambda request, prompt: "y", clock=clock)
-        turns = 0
+        turns, is_over = 0, False
 
         def turn() -> None:
-            nonlocal turns, next_one
+            nonlocal turns
             turns += 1
-            next_one = loop.call_soon(turn)
+            if not is_over:
+                loop.call_soon(turn)
 
         async with Runtime({"default": (backend, None)}, clock=clock) as runtime:
-            next_one = loop.call_soon(turn)
+            loop.call_soon(turn)
             await runtime.run(shape, nodes)
-            next_one.cancel()
+            is_over = True
         return turns
 
     return run_virtual(main)
