@@ -153,10 +153,10 @@ def a_node(shape: Any, folder: Path | None = None, *, live: bool = False) -> dic
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "callbacks", "events"),
     [
-        (generations, 170, 132, 0, 5),
-        (chain, 311, 178, 5, 6),
-        (tools, 154, 89, 2, 5),
-        (programs, 129, 71, 2, 3),
+        (generations, 165, 129, 0, 5),
+        (chain, 305, 176, 5, 6),
+        (tools, 153, 89, 2, 5),
+        (programs, 128, 71, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
 )
