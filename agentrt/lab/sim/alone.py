@@ -31,7 +31,7 @@ class Alone:
 
 def ample(setup: Setup) -> Setup:
     """The engine with more memory than any program needs, without an offload tier."""
-    return replace(setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=PLAIN)
+    return replace(setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=PLAIN, accounts=False)
 
 
 def played_alone(program: ProgramTrace, setup: Setup) -> Alone:

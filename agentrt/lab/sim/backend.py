@@ -17,6 +17,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.engine.core import EngineCore
 from agentrt.engine.step.step_runner import InFlightStep
 from agentrt.lab.sim.executor import SimulatedExecutor
+from agentrt.lab.sim.memory_account import MemoryAccount
 from agentrt.lab.sim.outputs import GivenOutput, one_token_a_step
 from agentrt.lab.sim.player import TracePlayer
 from agentrt.protocol.backend import (
@@ -41,6 +42,7 @@ class SimulatedBackend:
         most_steps: Most equal decode steps that are computed at once.
         spare_pages: Free pages below which the runtime acts on each change of them.
         foresees: Whether the engine is given the true lengths of outputs, too.
+        account: Account of the memory, or None.
 
     Attributes:
         joined: Calls that are read while they write, and joined the request of another call.
@@ -56,6 +58,7 @@ class SimulatedBackend:
         spare_pages: int,
         *,
         foresees: bool = False,
+        account: MemoryAccount | None = None,
     ) -> None:
         self.capabilities = capabilities
         self.joined: set[tuple[RunId, NodeId]] = set()
@@ -68,6 +71,7 @@ class SimulatedBackend:
         self._queue = EventQueue()
         self._marked: dict[RequestId, tuple[int, ...]] = {}
         self._foresees = foresees
+        self._account = account
         self._lengths: dict[RequestId, float] = {}
         self._messages: list[Callable[[], None]] = []
         self._unreceived_turns = 0
@@ -166,6 +170,9 @@ class SimulatedBackend:
         step = self._step = self._core.begin_step(most_steps, self._spare_pages)
         if step is None:
             return self._deliver_ends()
+        if self._account is not None:
+            core = self._core
+            self._account.note_step(step, core.scheduler.running.values(), core.allocator)
         self._idle.clear()
         self._loop.call_at(step.batch.spans[-1].ended_s, self._land)
         return True

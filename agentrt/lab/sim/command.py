@@ -32,12 +32,13 @@ SCALES: Mapping[str, Scale] = {
 has contexts of life size; `sizes` divides those of coding agents by eight."""
 
 
-def study_of(flags: StudyFlags, log: Log = lambda text: None) -> Study:
+def study_of(flags: StudyFlags, log: Log = lambda text: None, *, accounts: bool = False) -> Study:
     """The mix with its engine.
 
     Args:
         flags: Mix and engine.
         log: Called with the progress of runs that take long.
+        accounts: Whether to account for what has the memory of the engine.
 
     Raises:
         UsageError: A name is unknown, or a number is out of range.
@@ -54,6 +55,7 @@ def study_of(flags: StudyFlags, log: Log = lambda text: None) -> Study:
         flags.host_kv_tokens,
         max_running=flags.max_running,
         step_tokens=flags.step_tokens,
+        accounts=accounts,
     )
     mixed = mixed_of(flags, flags.programs, tenants=flags.tenants, bursts=flags.bursts)
     return Study(costs, mixed, setup, warm=flags.warm, log=log)
@@ -153,11 +155,12 @@ def run_once(flags: RunFlags, log: Log) -> dict[str, Any]:
         )
     if not 0 <= flags.rate < math.inf:
         raise UsageError(f"--rate {flags.rate} is no rate", hint="Give programs a second, or 0")
-    study = study_of(flags, log)
+    study = study_of(flags, log, accounts=True)
     rate = flags.rate or 0.7 * study.full_rate
     point = study.point(arms[0], rate, flags.seed, flags.kv_tokens)
     return {
         "arm": point.arm,
         **point.figures(),
         **{f"mean_{name}": value for name, value in point.sums.items()},
+        **{f"memory_{name}": value for name, value in point.memory.items()},
     }

@@ -139,9 +139,11 @@ class SimulationOutcome:
     Attributes:
         programs: Outcome of each program.
         engines: Sums over the steps of each engine.
+        memory: Account of each engine's memory by name, if one is kept.
         ended_at_s: When the last program ended.
     """
 
     programs: list[ProgramOutcome] = field(default_factory=list)
     engines: list[Totals] = field(default_factory=list)
+    memory: list[dict[str, float]] = field(default_factory=list)
     ended_at_s: float = 0.0

@@ -19,6 +19,7 @@ from agentrt.lab.sim.codec import SimulatedCodec
 from agentrt.lab.sim.copier import page_bytes_of
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.executor import SimulatedExecutor
+from agentrt.lab.sim.memory_account import MemoryAccount
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
@@ -56,6 +57,7 @@ class Setup:
         leaps: True to compute equal steps at once.
         greedy: True if calls of a program with equal prompts write equal text, as those of a model
             without temperature do.
+        accounts: True to account for what has the memory of each engine.
         hides_lengths: True if all calls of a site have the limit of the longest, as in a program
             that an author writes. Otherwise the limit of each tells its length.
     """
@@ -73,6 +75,7 @@ class Setup:
     leaps: bool = True
     greedy: bool = False
     hides_lengths: bool = False
+    accounts: bool = False
 
     def engine_config(self) -> EngineConfig:
         """Settings of each engine.
@@ -133,6 +136,7 @@ class Simulation:
             )
             for _ in range(setup.engines)
         ]
+        self._accounts: list[MemoryAccount] = []
 
     def run(
         self, workload: Workload, costs: Sequence[tuple[float, SimCosts]] = ()
@@ -151,11 +155,14 @@ class Simulation:
             Exception: Error of a callback of the simulation.
         """
         self._ids.renew()
+        if self._setup.accounts:
+            self._accounts = [MemoryAccount(one.admission) for one in self._states]
         before = [replace(one.totals) for one in self._executors]
         outcome = run_virtual(self._serve, workload, costs, start_s=self._now_s)
         self._now_s = outcome.ended_at_s
         for _, last in costs:
             self._set_costs(last)
+        outcome.memory = [one.averages for one in self._accounts]
         outcome.engines = [
             one.totals.since(totals) for one, totals in zip(self._executors, before, strict=True)
         ]
@@ -171,8 +178,9 @@ class Simulation:
         players: dict[RunId, TracePlayer] = {}
         hides = self._setup.hides_lengths
         limits = site_limits(one.program for one in workload) if hides else NO_LIMITS
-        pairs = zip(self._cores, self._executors, strict=True)
-        backends = [self._backend(core, executor, players) for core, executor in pairs]
+        accounts: list[MemoryAccount | None] = [*self._accounts] or [None] * len(self._cores)
+        engines = zip(self._cores, self._executors, accounts, strict=True)
+        backends = [self._backend(*one, players) for one in engines]
 
         def fail() -> None:
             for one in backends:
@@ -238,7 +246,11 @@ class Simulation:
         self._ids.forget(player.run_id)
 
     def _backend(
-        self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, TracePlayer]
+        self,
+        core: EngineCore,
+        executor: SimulatedExecutor,
+        account: MemoryAccount | None,
+        players: Mapping[RunId, TracePlayer],
     ) -> SimulatedBackend:
         setup = self._setup
         capabilities = replace(
@@ -257,6 +269,7 @@ class Simulation:
             most_steps=MOST_STEPS if setup.leaps else 1,
             spare_pages=spare_pages,
             foresees=policy(setup.scheduler.policy).foresees,
+            account=account,
         )
 
     def _runtime(

@@ -105,6 +105,7 @@ class StudyPoint:
         steps: Steps of the engine.
         working_set_tokens: KV tokens that the programs in progress would keep, on average over
             the time of arrivals.
+        memory: Account of the KV memory over the time of steps, by name; empty if none is kept.
     """
 
     arm: str
@@ -120,6 +121,7 @@ class StudyPoint:
     fairness: float
     steps: int
     working_set_tokens: float
+    memory: dict[str, float]
 
     @property
     def mean_latency_s(self) -> float:
@@ -270,6 +272,7 @@ class Study:
             fairness=_fairness(counted, slowdown),
             steps=engine.steps,
             working_set_tokens=working_token_s / max(float(last_s - first_s), 1e-9),
+            memory=outcome.memory[0] if outcome.memory else {},
         )
 
     def operating_point(

@@ -238,9 +238,9 @@ class AdmissionControl:
 
     def committed_tokens(self, role: str, now_s: float) -> float:
         """Tokens of an engine that runs have committed, or need if that is more."""
-        return sum(self._tokens_of(run, role, now_s) for run in self.running)
+        return sum(self.run_tokens(run, role, now_s) for run in self.running)
 
-    def _tokens_of(self, run: RunState, role: str, now_s: float) -> float:
+    def run_tokens(self, run: RunState, role: str, now_s: float) -> float:
         footprint = run.footprints.get(role)
         if footprint is None or run in self.dormant:
             return 0.0
@@ -320,7 +320,7 @@ class AdmissionControl:
         found = []
         for run in self.running:
             given = {
-                role: waiting_tokens(run, role, self._tokens_of(run, role, now_s))
+                role: waiting_tokens(run, role, self.run_tokens(run, role, now_s))
                 for role in self.budgets
             }
             if any(given.values()):
@@ -333,7 +333,7 @@ class AdmissionControl:
         """Growth of the admitted runs, by role."""
         return {
             role: LateGrowth(
-                (run.path_p50_s, self._tokens_of(run, role, now_s) - known.context_tokens)
+                (run.path_p50_s, self.run_tokens(run, role, now_s) - known.context_tokens)
                 for run in self.running
                 if (known := run.footprints.get(role)) is not None
             )
@@ -365,7 +365,7 @@ class AdmissionControl:
         def tokens_of(run: RunState) -> dict[str, float]:
             if run in admitted:
                 return {role: need.entry_tokens for role, need in needs[run].items()}
-            return {role: self._tokens_of(run, role, now_s) for role in self.budgets}
+            return {role: self.run_tokens(run, role, now_s) for role in self.budgets}
 
         freed = ((at_s, tokens_of(run)) for at_s, run in known)
         return reserve(needs[reserved], free, freed, now_s)
