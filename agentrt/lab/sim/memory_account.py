@@ -18,7 +18,7 @@ from agentrt.scheduler.runs.run import RunState
 QUANTITIES = (
     *("decoding_tokens", "prefilling_tokens", "cached_tokens", "free_tokens"),
     *("used_tokens", "queued_tokens", "unreached_tokens", "paused_tokens"),
-    *("spare_tokens", "lent_tokens", "held_runs", "rows", "prompt_share"),
+    *("spare_tokens", "over_tokens", "held_runs", "rows", "prompt_share"),
 )
 """Names of all quantities."""
 
@@ -31,8 +31,9 @@ class MemoryAccount:
     and empty ones. The next four are what admitted runs have committed: for what their sequences
     have, for requests that wait in the engine, for growth that has not come, and by runs without a
     request, whose tools or people work. The others: tokens that may be committed and are not while
-    runs are held back, tokens committed beyond the limit because they are lent, runs held back,
-    decoded sequences, and the share of steps with a prompt in them.
+    runs are held back; tokens committed beyond the limit, which are lent, or of runs that came to
+    more or came back; runs held back; decoded sequences; the share of the time in steps with a
+    prompt.
 
     Args:
         admission: Admission control of the runtime.
@@ -106,7 +107,7 @@ class MemoryAccount:
             "unreached_tokens": unreached,
             "paused_tokens": paused,
             "spare_tokens": max(0.0, left) if admission.held else 0.0,
-            "lent_tokens": max(0.0, -left),
+            "over_tokens": max(0.0, -left),
             "held_runs": float(len(admission.held)),
         }
 

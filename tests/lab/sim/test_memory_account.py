@@ -36,13 +36,13 @@ def test_all_of_the_memory_is_accounted_for(costs: SimCosts, draw: Draw, seed: i
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_commitments_stay_within_the_limit_but_for_what_is_lent(
+def test_commitments_stay_within_the_limit_but_for_what_is_over_it(
     costs: SimCosts, draw: Draw, seed: int
 ) -> None:
     found = served(costs, draw(seed, 20, 8.0), SchedulerConfig(policy="fcfs"))
     names = ("used", "queued", "unreached", "paused", "spare")
     committed = sum(found[f"{name}_tokens"] for name in names)
-    assert committed <= 0.8 * KV + found["lent_tokens"] + 1e-6
+    assert committed <= 0.8 * KV + found["over_tokens"] + 1e-6
     assert found["held_runs"] > 1.0  # so many come at once that the memory is short
     assert found["used_tokens"] > 0.0
 
