@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,6 +15,7 @@ from agentrt.base.engine_extra import require_packages
 from agentrt.base.engines.setting_errors import meant
 from agentrt.base.errors import UsageError
 from agentrt.base.output_file import check_output
+from agentrt.lab.number_bounds import COUNT, FACTOR, RATE, check_number, check_numbers
 from agentrt.tools.docstring import read_docstring
 
 FlagsT = TypeVar("FlagsT")
@@ -50,6 +51,8 @@ Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
     """Register a function of one record as a command of that name, for the embedded engine.
 
+    Its numbers and the files that it writes are checked before the work.
+
     The docstring of the record has the help of each field, unless the field is `Annotated` with its
     `typer.Option`.
 
@@ -74,6 +77,7 @@ def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
 
     def command(**given: Any) -> int:
         require_packages("the laboratory")
+        check_numbers(given)
         for name, flag in OUTPUTS.items():
             if given.get(name) is not None:
                 check_output(given[name], flag, makes_folders=True)
@@ -104,28 +108,34 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Whole numbers separated by commas.
 
     Raises:
-        UsageError: A part is no whole number.
+        UsageError: A part is no whole number, or is out of range.
     """
     try:
-        return tuple(int(part) for part in text.split(","))
+        found = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise UsageError(
             f"{flag} {text} is no list of whole numbers", hint=f"Write {flag} 1,4,16"
         ) from None
+    for one in found:
+        check_number(one, COUNT, flag)
+    return found
 
 
-def decimals(text: str, flag: str) -> tuple[float, ...]:
-    """Numbers separated by commas.
+def rate_factors(text: str, flag: str) -> tuple[float, ...]:
+    """Factors on a rate, separated by commas.
 
     Raises:
-        UsageError: A part is no number.
+        UsageError: A part is no number above 0, or is out of range.
     """
     try:
-        return tuple(float(part) for part in text.split(","))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise UsageError(
             f"{flag} {text} is no list of numbers", hint=f"Write {flag} 0.5,1"
         ) from None
+    for one in found:
+        check_number(one, replace(FACTOR, takes_zero=False), flag)
+    return found
 
 
 def factors(text: str, flag: str) -> dict[str, float]:
@@ -147,7 +157,7 @@ def rate_of(text: str, flag: str) -> float:
     """Programs a second; 0 for `auto`.
 
     Raises:
-        UsageError: The text is no rate.
+        UsageError: The text is no rate, or one that is out of range.
     """
     try:
         found = 0.0 if text == "auto" else float(text)
@@ -155,6 +165,7 @@ def rate_of(text: str, flag: str) -> float:
         found = -1.0
     positive = text == "auto" or found > 0
     require(positive, f"{flag} {text} is no rate", "Give programs a second, or auto")
+    check_number(found, RATE, flag)
     return found
 
 

@@ -12,6 +12,7 @@ import typer
 
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import require
+from agentrt.lab.number_bounds import RATE, check_number
 from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, short_paths, write_json
 from agentrt.lab.sessions.arms import open_arm
@@ -81,6 +82,8 @@ def _rates(text: str) -> tuple[float, ...] | None:
         f"--rate {text} is no list of rates",
         "Give agents a second, such as --rate 0.1,0.2, or auto",
     )
+    for rate in found:
+        check_number(rate, RATE, "--rate")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.flags import decimals, rate_of
+from agentrt.lab.flags import rate_factors, rate_of
 from agentrt.lab.result_file import commit
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.command import Log, about, study_of
@@ -23,7 +23,7 @@ def run_load(flags: LoadFlags, log: Log) -> tuple[LoadCurves, dict[str, Any]]:
         UsageError: A name is unknown, or a number is out of range.
     """
     arms, rate = arms_named(flags.policies), rate_of(flags.rate, "--rate")
-    relative = decimals(flags.factors, "--factors")
+    relative = rate_factors(flags.factors, "--factors")
     if min(flags.draws, flags.processes) < 1 or not flags.slowdown > 1 or min(relative) <= 0:
         raise UsageError(
             f"--draws {flags.draws} --processes {flags.processes} --slowdown {flags.slowdown} "

@@ -48,7 +48,7 @@ from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, 
 from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.equal_facts import check_equal
-from agentrt.lab.flags import check_known, decimals, names, rate_of, require
+from agentrt.lab.flags import check_known, names, rate_factors, rate_of, require
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import BUSY, Busy, QuietMachine
 from agentrt.lab.result_file import read_json, short_paths, write_json
@@ -206,7 +206,7 @@ class _Part:
             programs=flags.programs,
             draws=flags.counted[0],
             plays=flags.counted[1],
-            factors=tuple(decimals(flags.factors, "--factors")),
+            factors=tuple(rate_factors(flags.factors, "--factors")),
             kv_share=flags.kv_share,
             tenants=flags.tenants,
         )

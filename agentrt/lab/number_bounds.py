@@ -1,0 +1,101 @@
+"""Bounds of numbers that flags give: a number beyond its bounds asks for a run without an end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrt.base.errors import UsageError
+from agentrt.base.record import record
+
+
+@record
+class NumberBounds:
+    """Numbers that a flag takes.
+
+    Attributes:
+        least: The least one.
+        most: The greatest one.
+        takes_zero: Whether 0 is taken beside them.
+    """
+
+    least: float
+    most: float
+    takes_zero: bool = True
+
+    def hold(self, value: float) -> bool:
+        """Whether a number is within them; NaN never is."""
+        return self.least <= value <= self.most or (self.takes_zero and value == 0)
+
+    def in_words(self) -> str:
+        """The bounds, as an error shows them."""
+        bounds = f"{_written(self.least)} to {_written(self.most)}"
+        return f"0, or {bounds}" if self.takes_zero and self.least > 0 else bounds
+
+
+COUNT = NumberBounds(0, 1_000_000)
+"""Of a whole number without bounds of its own."""
+NUMBER = NumberBounds(1e-6, 1e6)
+"""Of another number without bounds of its own."""
+RATE = NumberBounds(1e-4, 1e5)
+"""Arrivals a second. Below, programs are apart for hours; above, the clock does not part them."""
+FACTOR = NumberBounds(1e-3, 1e3)
+"""A factor on a rate."""
+_TOKENS = NumberBounds(0, 1_000_000_000)
+_REPEATS = NumberBounds(0, 10_000)
+_SECONDS = NumberBounds(1e-3, 86_400)
+_SHARE = NumberBounds(0, 1)
+
+BOUNDS: Mapping[str, NumberBounds] = {
+    "seed": NumberBounds(-(2**63), 2**63 - 1),
+    "programs": NumberBounds(0, 10_000_000),
+    **dict.fromkeys(("kv_tokens", "play_kv_tokens", "host_kv_tokens", "window"), _TOKENS),
+    **dict.fromkeys(("draws", "plays", "repeat", "repeats", "seeds", "attempts"), _REPEATS),
+    **dict.fromkeys(("processes", "replicas"), NumberBounds(0, 1024)),
+    **dict.fromkeys(("rate", "first_rate"), RATE),
+    **dict.fromkeys(("slowdown", "bursts", "waits"), FACTOR),
+    **dict.fromkeys(("load", "kv_share"), NumberBounds(1e-3, 100)),
+    **dict.fromkeys(("gate_share", "share"), _SHARE),
+    **dict.fromkeys(("seconds", "first", "patience"), _SECONDS),
+}
+"""Bounds by the name of a field."""
+
+
+def check_numbers(given: Mapping[str, Any]) -> None:
+    """Check every number among the fields of a command's flags.
+
+    Args:
+        given: Values by the name of a field.
+
+    Raises:
+        UsageError: A number is out of its bounds, or is NaN.
+
+    Example:
+        >>> check_numbers({"rate": 2.0, "policy": "rwa"})
+    """
+    for name, value in given.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            bounds = BOUNDS.get(name, COUNT if isinstance(value, int) else NUMBER)
+            check_number(value, bounds, f"--{name.replace('_', '-')}")
+
+
+def check_number(value: float, bounds: NumberBounds, flag: str) -> None:
+    """Check one number of a flag.
+
+    Args:
+        value: The number.
+        bounds: Its bounds.
+        flag: The flag, for the error.
+
+    Raises:
+        UsageError: The number is out of its bounds, or is NaN.
+    """
+    if not bounds.hold(value):
+        raise UsageError(f"{flag} {value} is out of range", hint=f"Give {bounds.in_words()}")
+
+
+def _written(number: float) -> str:
+    """A bound as a person writes it."""
+    if isinstance(number, int) or number >= 1:
+        return f"{int(number):,}"
+    return f"{number:.6f}".rstrip("0").rstrip(".") or "0"
