@@ -114,7 +114,8 @@ def tune(
         bool,
         typer.Option(
             "--force",
-            help="Write over a file that is there; what else it gets is that of agentrt.toml.",
+            help="Write over a file that is there; engines, roles and other tables of it that "
+            "agentrt.toml lacks stay.",
         ),
     ] = False,
     form: Annotated[

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from agentrt.base.errors import UsageError
 from agentrt.base.output_file import check_output, write_output
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
     from agentrt.base.engines.engine_file import EngineFile
     from agentrt.lab.tuning.candidates import TuningCandidate
+    from agentrt.lab.tuning.kept_tables import KeptTables
     from agentrt.lab.tuning.tuning_report import TuningReport
 
 NOTHING_KEEPS = 6
@@ -27,13 +30,14 @@ def check_out(out: Path, *, force: bool) -> None:
     """Check that the tuned file can be written, before anything runs.
 
     Raises:
-        UsageError: The file is there, or its folder is not.
+        UsageError: The file is there, its folder is not, or what the file holds cannot be kept.
     """
     if out.exists() and not force:
         raise UsageError(
             f"{out} is there already", hint="give --out another name, or --force to change it"
         )
     check_output(out, "--out")
+    _held(out)
 
 
 def write_result(
@@ -56,7 +60,10 @@ def write_result(
     """
     chosen = report.standing.chosen
     if chosen is not None:
-        _write(_tuned(report, report.candidates[chosen], file, now, out), out)
+        text, kept = _tuned(report, report.candidates[chosen], file, now, out)
+        _write(text, out)
+        if told := kept.in_words():
+            typer.echo(f"{out}: {told}", err=True)
     written = "" if chosen is None else str(out)
     if form == "json":
         data = report.data() | {"written": written or None}
@@ -70,7 +77,7 @@ def write_result(
 
 def _tuned(
     report: TuningReport, chosen: TuningCandidate, file: EngineFile, now: EngineConfig, out: Path
-) -> str:
+) -> tuple[str, KeptTables]:
     from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED
     from agentrt.lab.tuning.tuned_file import tuned_text
 
@@ -86,7 +93,31 @@ def _tuned(
         folder = file.path.resolve().parent
         moved = None if folder == out.resolve().parent else folder
     embedded = None if chosen.embedded is None else (now, chosen.embedded)
-    return tuned_text(before, report.comments(), embedded=embedded, roles=roles, moved=moved)
+    is_same = file.path is not None and file.path.resolve() == out.resolve()
+    over = "" if is_same else _held(out)
+    return tuned_text(
+        before, report.comments(), embedded=embedded, roles=roles, moved=moved, over=over
+    )
+
+
+def _held(out: Path) -> str:
+    """Text of the file that is written over; "" for none, as of a device.
+
+    Raises:
+        UsageError: It is no engine file, so that nothing of it can be kept.
+    """
+    if not out.is_file():
+        return ""
+    from agentrt.base.engines.engine_file import read_engine_file
+
+    try:
+        read_engine_file(out)
+        return out.read_text("utf-8")
+    except UsageError as error:
+        raise UsageError(
+            f"--force keeps the other tables of {out}, which cannot be read: {error.message}",
+            hint="give --out another name, or mend or remove the file",
+        ) from None
 
 
 def _write(text: str, out: Path) -> None:

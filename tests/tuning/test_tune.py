@@ -111,6 +111,26 @@ def test_a_file_that_is_there_is_changed_by_force_alone(tune: Command) -> None:
     assert list(read_engine_file(Path("agentrt.toml")).engines) == ["own"]
 
 
+def test_another_file_keeps_what_only_it_has(tune: Command) -> None:
+    engine = "kind = 'vllm'\naddress = 'http://h:1'\n"
+    Path("agentrt.toml").write_text(f"[engines.own]\n{engine}")
+    other = Path("other.toml")
+    other.write_text(f"[engines.theirs]\n{engine}[roles]\njudge = 'theirs'\ndefault = 'theirs'\n")
+    code, _, err = tune(*LEVER, "--out", "other.toml", "--force")
+    assert code == 0, err
+    assert "other.toml: kept engines.theirs, roles.judge; written over roles.default\n" in err
+    file = read_engine_file(other)
+    assert (set(file.engines), file.roles) == ({"own", "theirs"}, {"judge": "theirs"})
+
+
+def test_a_file_that_cannot_be_kept_is_refused_before_the_search(tune: Command) -> None:
+    Path("other.toml").write_text("notes = 1\n")
+    code, out, err = tune(*LEVER, "--out", "other.toml", "--force")
+    assert (code, out) == (2, "")
+    assert "--force keeps the other tables of other.toml, which cannot be read" in err
+    assert Path("other.toml").read_text() == "notes = 1\n"
+
+
 def test_a_search_that_was_cut_off_goes_on(tune: Command) -> None:
     argv = (*LEVER, "--resume", "rows.jsonl", "--out", "tuned.toml", "--force")
     code, out, _ = tune(*argv, "--max-runs", "1")

@@ -36,7 +36,7 @@ def test_a_file_reads_as_what_was_chosen_and_keeps_the_rest(tmp_path: Path) -> N
     chosen = replace(
         now, weights="checkpoint", kv_cache_dtype="int8", speculate_tokens="off", draft_model=None
     )
-    text = tuned_text(
+    text, _ = tuned_text(
         BEFORE, ["of today"], embedded=(now, chosen), roles={"planner": "embedded", "x": "large"}
     )
     path.write_text(text)
@@ -53,7 +53,7 @@ def test_paths_are_absolute_in_another_folder(tmp_path: Path) -> None:
     for folder in (old, new):
         folder.mkdir()
     (old / "agentrt.toml").write_text(BEFORE)
-    text = tuned_text(BEFORE, [], embedded=None, roles={}, moved=old)
+    text, _ = tuned_text(BEFORE, [], embedded=None, roles={}, moved=old)
     (new / "agentrt.toml").write_text(text)
     files = [read_engine_file(folder / "agentrt.toml") for folder in (old, new)]
     assert files[0].engines == files[1].engines
@@ -63,10 +63,10 @@ def test_paths_are_absolute_in_another_folder(tmp_path: Path) -> None:
 def test_a_new_file_has_the_changes_alone() -> None:
     now = EngineConfig(Path("m"))
     chosen = replace(now, model_path=Path("/other"), max_running=8)
-    text = tuned_text("", [], embedded=(now, chosen), roles={"default": "large"})
+    text, kept = tuned_text("", [], embedded=(now, chosen), roles={"default": "large"})
     assert text == (
         '[engines.embedded]\nmax_running = 8\nmodel = "/other"\n\n[roles]\ndefault = "large"\n'
     )
-    assert tuned_text("", ["all stays"], embedded=(now, now), roles={}) == (
-        "# agentrt tune: all stays\n"
-    )
+    assert kept.in_words() == ""
+    text, _ = tuned_text("", ["all stays"], embedded=(now, now), roles={})
+    assert text == "# agentrt tune: all stays\n"

@@ -11,6 +11,7 @@ from tomlkit.items import Table
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engines.engine_file import EMBEDDED
+from agentrt.lab.tuning.kept_tables import KeptTables, keep_tables
 from agentrt.lab.tuning.levers import MODEL, SETTINGS
 
 MARK = "# agentrt tune: "
@@ -24,8 +25,9 @@ def tuned_text(
     embedded: tuple[EngineConfig, EngineConfig] | None,
     roles: Mapping[str, str],
     moved: Path | None = None,
-) -> str:
-    """The text of the file.
+    over: str = "",
+) -> tuple[str, KeptTables]:
+    """The text of the file, and what became of the file that it is written over.
 
     Args:
         before: Text of the file that was there, a valid one, or "".
@@ -34,18 +36,20 @@ def tuned_text(
             them.
         roles: Engines of the roles that change, by role.
         moved: Folder of the old file if the new one is in another; paths are made absolute then.
+        over: Text of another file that is written over, a valid one; "" for none.
 
     Example:
         >>> from dataclasses import replace
         >>> now = EngineConfig(Path("m"))
         >>> chosen = replace(now, weights="int8")
-        >>> print(tuned_text("", ["p50 0.2 s"], embedded=(now, chosen), roles={}), end="")
+        >>> text, _ = tuned_text("", ["p50 0.2 s"], embedded=(now, chosen), roles={})
+        >>> print(text, end="")
         # agentrt tune: p50 0.2 s
         [engines.embedded]
         weights = "int8"
     """
-    kept = [line for line in before.splitlines(keepends=True) if not line.startswith(MARK)]
-    document = tomlkit.parse("".join(kept))
+    lines = [line for line in before.splitlines(keepends=True) if not line.startswith(MARK)]
+    document = tomlkit.parse("".join(lines))
     if moved is not None:
         _make_absolute(document, moved)
     if embedded is not None:
@@ -66,7 +70,8 @@ def tuned_text(
         table = _table(document, "roles")
         for role, engine_name in roles.items():
             table[role] = engine_name
-    return "".join(f"{MARK}{line}\n" for line in comments) + tomlkit.dumps(document)
+    kept = keep_tables(document, over)
+    return "".join(f"{MARK}{line}\n" for line in comments) + tomlkit.dumps(document), kept
 
 
 _FIELDS = {name: "model_path" if name == MODEL else name for name in SETTINGS}
