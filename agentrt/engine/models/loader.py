@@ -184,7 +184,7 @@ def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
         row_bits = 8 if config.activations == "int8" else 16
         reader = WeightReader(kernels, plan.compiled, dtype, row_bits)
         count = plan.compiled.parameters
-        if fits_stack(shape):
+        if fits_stack(shape, dtype):
             return StackNetwork(shape, read_stack(shape, reader, count), kernels)
         return TorchNetwork(shape, read_layers(kernels, shape, reader, count, offload), kernels)
     backend, quantisation = plan.linear_backend, plan.quantisation

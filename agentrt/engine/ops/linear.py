@@ -90,6 +90,7 @@ class LinearBackend:
         choice: "native", "packed" or "plain".
         reason: Why.
         quantised_bytes: Bytes of the matrices so far that stay quantised.
+        dtype: See the arguments.
         offload: See the arguments.
     """
 
@@ -103,6 +104,7 @@ class LinearBackend:
         self._kernels = kernels
         self.offload = offload
         self.quantised_bytes = 0
+        self.dtype = dtype
         self._device = device
         self._on_cpu = device.type == "cpu"
         self.choice: WeightFormat

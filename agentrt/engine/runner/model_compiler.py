@@ -99,7 +99,7 @@ def compile_model(
     with _draft(out) as draft:
         on_progress("packing its weights")
         weights = read_weights(shape, config.model_path, plan.dtype, plan.device, plan.quantisation)
-        if fits_stack(shape):
+        if fits_stack(shape, plan.dtype):
             writer = write_stack(kernels, shape, stack_weights(shape, weights), draft)
         else:
             try:

@@ -129,7 +129,12 @@ class PackedLinear(NativeLinear):
 
 def fits(weight: Tensor) -> bool:
     """Whether a matrix `[N, K]` can be packed."""
-    return weight.dtype in KINDS and (weight.dtype is torch.float32 or weight.shape[1] % 2 == 0)
+    return fits_width(weight.shape[1], weight.dtype)
+
+
+def fits_width(inputs: int, dtype: torch.dtype) -> bool:
+    """Whether matrices of so many inputs can be packed; bf16 is packed in pairs of inputs."""
+    return dtype in KINDS and (dtype is torch.float32 or inputs % 2 == 0)
 
 
 Allocate = Callable[[int, torch.dtype], Tensor]

@@ -31,6 +31,7 @@ from agentrt.engine.models.loader import LoadedModel
 from agentrt.engine.models.native.build import EngineNetwork
 from agentrt.engine.models.native.expert_weights import Shapes
 from agentrt.engine.models.native.stack_network import StackNetwork
+from agentrt.engine.models.native.stack_weights import fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.native.weights import parameter_count, weight_shapes
 from agentrt.engine.ops.linear import Linear, LinearBackend
@@ -131,10 +132,10 @@ def _network(
 ) -> HeadNetwork:
     """Build the network; consumes `weights`."""
     parameters = parameter_count(config.shape, weights.decoder)
-    is_native = isinstance(kernels, CpuKernels)
+    is_native = False
     layer: HeadLayer
-    if isinstance(kernels, CpuKernels):
-        layer = HeadStack(config, weights, kernels)
+    if isinstance(kernels, CpuKernels) and fits_stack(config.shape, backend.dtype):
+        layer, is_native = HeadStack(config, weights, kernels), True
     else:
         layer = HeadOperations(config, weights, kernels, backend)
     return HeadNetwork(config, layer, weights.targets, parameters, is_single_call=is_native)

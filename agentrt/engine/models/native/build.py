@@ -151,6 +151,6 @@ def build_network(
     shape: DecoderShape, weights: Weights, kernels: Kernels, backend: LinearBackend
 ) -> EngineNetwork:
     """Build the network; consumes `weights`."""
-    if isinstance(kernels, CpuKernels) and fits_stack(shape):
+    if isinstance(kernels, CpuKernels) and fits_stack(shape, backend.dtype):
         return StackNetwork(shape, stack_weights(shape, weights), kernels)
     return TorchNetwork(shape, layer_weights(shape, weights, backend), kernels)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
+import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError
@@ -22,7 +23,7 @@ from agentrt.engine.models.packed_embedding import PackedEmbedding
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.contract import Activation
 from agentrt_kernels.cpu.experts import ExpertMatrices
-from agentrt_kernels.cpu.linear import NativeLinear
+from agentrt_kernels.cpu.linear import NativeLinear, fits_width
 from agentrt_kernels.cpu.stack import Matrix, StackLayer
 
 
@@ -76,9 +77,16 @@ def stack_weights(shape: DecoderShape, weights: Weights) -> StackWeights:
     )
 
 
-def fits_stack(shape: DecoderShape) -> bool:
-    """Whether the native call implements all parts of this shape."""
-    return shape.experts is None and shape.head_norms != "all"
+def fits_stack(shape: DecoderShape, dtype: torch.dtype) -> bool:
+    """Whether the native call implements all parts of this shape.
+
+    Args:
+        shape: The shape.
+        dtype: Type of weights that are not quantised, whose widths have to be even in bf16.
+    """
+    widths = (shape.hidden, shape.query_width, shape.inner)
+    has_widths = all(fits_width(width, dtype) for width in widths)
+    return has_widths and shape.experts is None and shape.head_norms != "all"
 
 
 def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:
