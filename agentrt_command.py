@@ -41,8 +41,10 @@ def _end(*_: object) -> NoReturn:
 
 def _is_looked_for() -> bool:
     """Whether Python was told `-m agentrt` and is on its way to `agentrt/__main__.py`."""
+    if sys.argv[:1] != ["-m"]:
+        return False  # a program may have changed them, to more than there were or to none
     named = sys.orig_argv[-len(sys.argv)]  # what stands before the arguments
-    return sys.argv[0] == "-m" and named in ("agentrt", "-magentrt")
+    return named in ("agentrt", "-magentrt")
 
 
 if _is_looked_for():

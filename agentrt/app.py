@@ -180,7 +180,8 @@ async def _opened(
         api_key=api_key,
     )
     waits = any(isinstance(choice, EngineConfig) for choice in choices.values())
-    warm = partial(_warm, waits=waits)
+    imported = threading.Event()
+    warm = partial(_warm, imported, waits=waits)
     threading.Thread(target=warm, name="agentrt warm-up", daemon=True).start()
     check_currencies({one.currency for choice in choices.values() for one in prices_of(choice)})
     store = response_store(response_cache, os.environ)
@@ -227,6 +228,8 @@ async def _opened(
                 )
             if ready is not None:
                 await to_thread.run_sync(ready.join)  # long done, unless engines start at once
+            if not imported.is_set():
+                await to_thread.run_sync(imported.wait)
             yield runtime
     finally:
         with anyio.CancelScope(shield=True):
@@ -325,15 +328,23 @@ def _ordered(choice: EngineSettings, scheduler: SchedulerConfig | None) -> Engin
     return replace(choice, policy=scheduler.policy)
 
 
-def _warm(*, waits: bool) -> None:
+def _warm(imported: threading.Event, *, waits: bool) -> None:
     """Bring in what programs need later, while the engines start.
 
     Args:
-        waits: Whether an engine takes seconds for that. Where none does, a reader of outputs is
+        imported: Set once the types of outputs are imported. The first generation needs them: it
+            would import them in the event loop, where no deadline is kept meanwhile.
+        waits: Whether an engine takes seconds for that. If none does, a reader of outputs is
             imported with the first output, after the first request.
     """
+    try:
+        from agentrt.structured import checked_shape_of, shape_of  # noqa: F401
+
+        shape_of(int)  # with what pydantic imports for the first type alone
+    finally:
+        imported.set()
     if waits:
-        from agentrt.structured import CallScanner, ItemScanner, shape_of  # noqa: F401
+        from agentrt.structured import CallScanner, ItemScanner  # noqa: F401
     from agentrt.tools import prepare_declared
 
     prepare_declared()

@@ -48,18 +48,28 @@ def test_help_imports_only_what_it_shows() -> None:
     assert len(loaded) < most, len(loaded)
 
 
-def test_a_first_request_waits_for_no_import_that_it_does_not_need() -> None:
-    """What reads, checks and closes an answer is imported while the server writes it."""
-    script = ROOT / "tests" / "remote" / "loaded_at_first_request.py"
+def listed_by(script: str) -> list[str]:
+    """The modules that a script of the tests of remote engines prints."""
     done = subprocess.run(
-        [sys.executable, script],
+        [sys.executable, ROOT / "tests" / "remote" / script],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
         check=True,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    loaded: list[str] = json.loads(done.stdout)
+    listed: list[str] = json.loads(done.stdout)
+    return listed
+
+
+def test_no_deadline_waits_for_an_import_on_the_event_loop() -> None:
+    """All that a run needs until its first request is imported once its runtime is open."""
+    assert listed_by("loaded_in_a_run.py") == []
+
+
+def test_a_first_request_waits_for_no_import_that_it_does_not_need() -> None:
+    """What reads, checks and closes an answer is imported while the server writes it."""
+    loaded = listed_by("loaded_at_first_request.py")
     unneeded = (
         *("numpy", "torch", "transformers", "tokenizers", "jinja2", "jsonschema", "opentelemetry"),
         *("uvicorn", "agentrt.engine", "agentrt.lab", "agentrt.serve", "agentrt.testing"),

@@ -22,6 +22,7 @@ from agentrt.cli.draft_flags import DraftModel
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, helpful_traceback, report
 from agentrt.cli.format_flags import Activations, ExpertMemory, KvCacheDtype, Weights
+from agentrt.cli.held_interrupt import hold_interrupts_of_torch
 from agentrt.cli.late_commands import CommandGroup, add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
@@ -31,6 +32,7 @@ from agentrt.cli.standard_streams import StandardOutputError, open_standard_stre
 def main() -> NoReturn:
     """Entry point: exits with 0, or with the code of the error (see `agentrt run --help`)."""
     open_standard_streams()
+    hold_interrupts_of_torch()
     code = answer(sys.argv[1:])
     with suppress(StandardOutputError):
         sys.stdout.flush()  # what a command wrote before its error

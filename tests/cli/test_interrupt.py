@@ -81,3 +81,47 @@ def test_who_ignores_interrupts_goes_on(folder: Path, way: tuple[str, ...]) -> N
     done = begun(folder, "agentrt", "--version", way=way, handler="SIG_IGN")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("agentrt ")
+
+
+HELD = """
+import os, signal, sys
+seen = set()
+def interrupt(event, told):
+    if event == "import" and told[0] in {modules!r} and told[0] not in seen:
+        seen.add(told[0])
+        with open("imported", "a") as file:
+            print(told[0], file=file)
+        if told[0] in {interrupted!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(interrupt)
+"""
+EARLY, LATE = "torch.torch_version", "torch.export"
+"""Modules that torch imports while it starts."""
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "told"),
+    [((EARLY,), f"{EARLY}\n{LATE}\n"), ((EARLY, LATE), f"{EARLY}\n{LATE}\n")],
+    ids=["one", "two"],
+)
+def test_an_interrupt_waits_until_torch_is_there(
+    folder: Path, interrupted: tuple[str, ...], told: str
+) -> None:
+    """One that its C++ code meets aborts the process; a second one is not waited for."""
+    pytest.importorskip("torch")
+    (folder / "job.py").write_text("import torch\n" + PROGRAM)
+    first = folder / "first"
+    first.mkdir()
+    text = HELD.format(modules=(EARLY, LATE), interrupted=interrupted)
+    (first / "sitecustomize.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, *INSTALLED, "run", "job.py", "--engine", "http://127.0.0.1:9"],
+        cwd=folder,
+        env=environment() | {"PYTHONPATH": str(first)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert (folder / "imported").read_text() == told

@@ -74,7 +74,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["run", "--rate", "-1"], "--rate -1.0 is out of range"),
         (["run", "--rate", "inf"], "--rate inf is out of range"),
         (["run", "--bursts", "inf"], "--bursts inf is out of range"),
-        (["run", "--rate", "nan"], "--rate nan is out of range. Give 0, or 0.0001 to 100,000"),
+        (["run", "--rate", "nan"], "--rate nan is out of range"),
         (["run", "--rate", "1e-300"], "--rate 1e-300 is out of range"),
         (["run", "--rate", "1e300"], "--rate 1e+300 is out of range"),
         (["run", "--programs", "99999999999"], "--programs 99999999999 is out of range"),

@@ -109,9 +109,6 @@ def _check(flags: SessionFlags, engines: tuple[str, ...]) -> None:
     peer_files().check(*(engine for engine in engines if engine in KINDS and engine != OWN))
     require(flags.dtype in _DTYPES, f"--dtype {flags.dtype} is not known", "Use float32")
     require(flags.agents >= 2, f"--agents {flags.agents} is no load", "Give 20 or more")
-    require(flags.waits >= 0, f"--waits {flags.waits} is no factor", "Give 0 or more")
-    least = min(flags.most_turns, flags.most_output, flags.window)
-    require(least >= 0, "a length is below 0", "Give 0 to leave it as it is")
     require(
         not flags.window or flags.shape != EMBEDDED or all(map(is_url, engines)),
         "the embedded model has a window of its own",
