@@ -12,16 +12,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, cast
 
 from agentrt.cli.error_report import INTERRUPTED
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # with ten modules, which --help would wait for
 
 TORCH = "torch"
 
 
-class HeldImport(Loader):
+class HeldImport:
     """The loader of a module during whose execution interrupts wait.
 
     Args:
@@ -44,7 +47,7 @@ class HeldImport(Loader):
             self._loader.exec_module(module)
 
 
-class TorchFinder(MetaPathFinder):
+class TorchFinder:
     """Finds torch, and has interrupts wait while it is executed."""
 
     def find_spec(
@@ -53,12 +56,12 @@ class TorchFinder(MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """See `MetaPathFinder`."""
+        """See `importlib.abc.MetaPathFinder`."""
         if fullname != TORCH:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = HeldImport(spec.loader)
+            spec.loader = cast("Loader", HeldImport(spec.loader))
         return spec
 
 
