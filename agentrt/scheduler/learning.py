@@ -44,7 +44,7 @@ _UNKNOWN: _Span = (-1.0, 0)
 
 
 def _spans(run: RunState) -> tuple[dict[NodeState, _Span], dict[NodeState, _Span]]:
-    """What was still to come at the end of each node, and at its start.
+    """Spans that were still to come at the end of each node, and at its start.
 
     It walks over the nodes from the end of the run to its start.
     """

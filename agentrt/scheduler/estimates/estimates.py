@@ -58,7 +58,7 @@ _EVERY = 8
 
 @record
 class Outlook:
-    """What a run is expected to need from a call site to its end.
+    """Expected need of a run from a call site to its end.
 
     Attributes:
         path_p50_s: Median of the time on its longest path, in seconds.
@@ -75,7 +75,7 @@ class Outlook:
 
 @dataclass(slots=True, eq=False)
 class LearnedChanges:
-    """What a table has learned lately.
+    """Changes of a table of estimates.
 
     Attributes:
         sites: Entries that have learned since the last `changed_rows`.
@@ -101,7 +101,7 @@ class SiteEstimates:
         next_count: Number of those looks.
         parent: Entry that answers while this one knows too little; None for the root.
         by_depth: Entries of a call site, by depth.
-        changes: What the whole table has learned lately.
+        changes: Changes of the whole table.
     """
 
     template: str
@@ -164,7 +164,7 @@ class SiteEstimates:
         return otherwise if learned is None else learned.quantile(0.9)
 
     def outlook(self) -> Outlook | None:
-        """What a run needs from here on, or None if nothing is known.
+        """Expected need of a run from here to its end, or None if nothing is known.
 
         Each new node of a run asks for it, and it changes only when a run ends.
         """
