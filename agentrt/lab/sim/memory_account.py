@@ -85,7 +85,7 @@ class MemoryAccount:
     def _commitments(
         self, running: Collection[Sequence], page_tokens: int, now_s: float
     ) -> dict[str, float]:
-        """What the limit is committed to."""
+        """Commitments within the limit, and beyond it, by name."""
         admission = self._admission
         pages: dict[str, set[int]] = {}
         for one in running:
