@@ -47,6 +47,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
+        ("number_bounds",),
         (
             *("code_version", "errors", "flags", "operating_point", "progress", "result_file"),
             "workloads",

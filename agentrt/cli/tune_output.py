@@ -104,7 +104,7 @@ def _held(out: Path) -> str:
     """Text of the file that is written over; "" for none, as of a device.
 
     Raises:
-        UsageError: It is no engine file, so that nothing of it can be kept.
+        UsageError: The file that is there is no engine file, so that nothing of it can be kept.
     """
     if not out.is_file():
         return ""

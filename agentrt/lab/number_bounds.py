@@ -34,9 +34,9 @@ class NumberBounds:
 
 
 COUNT = NumberBounds(0, 1_000_000)
-"""Of a whole number without bounds of its own."""
+"""Whole numbers without bounds of their own."""
 NUMBER = NumberBounds(1e-6, 1e6)
-"""Of another number without bounds of its own."""
+"""Other numbers without bounds of their own."""
 RATE = NumberBounds(1e-4, 1e5)
 """Arrivals a second. Below, programs are apart for hours; above, the clock does not part them."""
 FACTOR = NumberBounds(1e-3, 1e3)
@@ -84,7 +84,7 @@ def check_number(value: float, bounds: NumberBounds, flag: str) -> None:
 
     Args:
         value: The number.
-        bounds: Its bounds.
+        bounds: Bounds of the number.
         flag: The flag, for the error.
 
     Raises:
