@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import signal
 import socket
@@ -34,6 +35,8 @@ Opening = AbstractAsyncContextManager[Runtime]
 """A runtime that is opened with the server and closed behind it."""
 Hurry = Callable[[], Coroutine[Any, Any, None]]
 _BACKLOG = 1024
+_OF_PORT = (errno.EADDRINUSE, errno.EACCES)
+"""Faults that another port mends; the others are those of the address."""
 _KEEP_ALIVE_S = 75
 _PARTING_S = 5
 """For clients to read the end of their answers; then their connections are cut."""
@@ -232,10 +235,14 @@ def _listening(config: ServeConfig) -> socket.socket:
         listener = socket.create_server(
             (config.host, config.port), family=family, backlog=_BACKLOG, reuse_port=False
         )
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        is_of_port = getattr(error, "errno", None) in _OF_PORT
         raise UsageError(
-            f"nothing can listen at {config.host}:{config.port} ({error.strerror or error})",
-            hint="Give another --port, or 0 for a free one",
+            f"nothing can listen at {config.host}:{config.port} ({why})",
+            hint="Give another --port, or 0 for a free one"
+            if is_of_port
+            else "Give --host an address of this machine, such as 127.0.0.1",
         ) from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

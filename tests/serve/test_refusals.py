@@ -129,8 +129,20 @@ def test_others_are_let_in_only_with_a_key():
 
 def test_an_address_that_is_taken_is_told(portal, own_server, own_server_url):
     async def main():
-        with pytest.raises(UsageError, match="nothing can listen"):
+        with pytest.raises(UsageError, match=r"nothing can listen.*\. Give another --port"):
             async with own_server(port=int(own_server_url.split(":")[-1].removesuffix("/v1"))):
                 raise AssertionError("two servers at one address")
+
+    portal.call(main)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a" * 70, "a..b"])
+def test_an_address_of_no_machine_or_another_is_told(portal, own_server, host):
+    key = (ApiKey("one", "secret"),)
+
+    async def main():
+        with pytest.raises(UsageError, match=r"nothing can listen.*\. Give --host an address"):
+            async with own_server(host=host, keys=key):
+                raise AssertionError("a server at the address of another machine")
 
     portal.call(main)
