@@ -25,6 +25,7 @@ from agentrt.cli.format_flags import Activations, ExpertMemory, KvCacheDtype, We
 from agentrt.cli.held_interrupt import hold_interrupts_of_torch
 from agentrt.cli.late_commands import CommandGroup, add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
+from agentrt.cli.run_help import RunCommand
 from agentrt.cli.serve import serve
 from agentrt.cli.standard_streams import StandardOutputError, open_standard_streams
 
@@ -53,7 +54,7 @@ def answer(argv: Sequence[str]) -> int:
             if target:
                 program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
             run = run_command(target, completes=not argv)
-            app = application(run, called=words[0] if words else "", panels=bool(argv and target))
+            app = application(run, called=words[0] if words else "")
             code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -69,24 +70,22 @@ def answer(argv: Sequence[str]) -> int:
         return complain(error, program_folder, verbose=verbose)
 
 
-def application(run: Callable[..., int], *, called: str = "", panels: bool) -> typer.Typer:
+def application(run: Callable[..., int], *, called: str = "") -> typer.Typer:
     """The commands; `run` has the flags of its program.
 
     Args:
         run: The `run` command.
         called: The command of this process; those of `late_commands` are imported if called.
-        panels: Whether help groups a program's own flags. That takes rich's Markdown, 90 ms that
-            help without a program does not need.
     """
     app = typer.Typer(
         cls=CommandGroup,
         help="A runtime for agent programs.",
-        rich_markup_mode="rich" if panels else None,
+        rich_markup_mode=None,  # its columns leave help little room, and its Markdown takes 90 ms
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(greet)
-    app.command("run", epilog="Exit codes: " + EXIT_CODES)(run)
+    app.command("run", cls=RunCommand, epilog="Exit codes: " + EXIT_CODES)(run)
     app.command("doctor")(doctor)
     app.command("engines")(engines)
     app.command("serve")(serve)

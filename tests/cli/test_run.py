@@ -207,6 +207,18 @@ def test_help_shows_the_programs_own_parameters(inside: Run) -> None:
         assert part in told.out
 
 
+def test_help_leaves_its_text_room_at_eighty_columns(
+    inside: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program's own flags come first, and help stands below flags that are long."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = inside("run", VOTE, "--help").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines.index("Parameters of vote:") < lines.index("Options:")
+    text = next(line for line in lines if line.startswith("  --args JSON"))
+    assert text.endswith("The arguments as one JSON object.")
+
+
 def test_version(agentrt: Run) -> None:
     assert agentrt("--version").out.startswith("agentrt 0.")
 
