@@ -1,5 +1,6 @@
 """An interrupt ends the command as one, however early it comes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,7 @@ def test_an_interrupt_waits_until_torch_is_there(
     done = subprocess.run(
         [sys.executable, *INSTALLED, "run", "job.py", "--engine", "http://127.0.0.1:9"],
         cwd=folder,
-        env=environment() | {"PYTHONPATH": str(first)},
+        env=environment() | {"PYTHONPATH": os.pathsep.join((str(first), *sys.path))},
         capture_output=True,
         text=True,
         timeout=120,

@@ -155,7 +155,7 @@ OWN_FORM = FAST[4:17]
 """Cases whose layers are Llama's but for one thing or two."""
 OTHER_FORM = FAST[17:]
 """Cases with norms, gates, rotations or bounds of their own."""
-ODD = [("llama", {"intermediate_size": 47}), ("llama", {"hidden_size": 33, "head_dim": 8})]
+ODD = [("llama", {"intermediate_size": 47}), ("gemma", {"hidden_size": 33, "head_dim": 8})]
 """Cases of odd widths, whose matrices in bf16 the native call does not take."""
 SETS = [
     *((kernels, case) for kernels in ("torch", "reference") for case in FAST[:1] + OWN_FORM),
