@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 
 import pytest
 
@@ -161,3 +163,10 @@ def test_the_shortest_match_has_counts_of_any_size(pattern, text):
     found = shortest_match(pattern)
     assert found is not None
     assert text is None or found == text
+
+
+def test_no_clock_ends_a_search(monkeypatch):
+    """The clock of a thread jumps by tenths of a second where a machine is shared."""
+    jumps = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: 10.0 * next(jumps))
+    assert shortest_match(r"\p{L}{200}") == "a" * 200

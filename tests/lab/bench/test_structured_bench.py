@@ -58,7 +58,8 @@ def test_a_folder_without_cases_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["--vocabulary", "huge"], "there is no vocabulary 'huge'"),
         (["--peer", "vllm"], "--peer vllm is not known"),
-        (["--most", "-1"], "--most starts at 0"),
+        (["--most", "-1"], "--most -1 is out of range"),
+        (["--patience", "0"], "--patience 0 lets no grammar be compiled"),
     ],
 )
 def test_a_wrong_flag_is_told(
