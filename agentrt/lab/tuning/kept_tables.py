@@ -60,7 +60,7 @@ def keep_tables(document: Any, over: str) -> KeptTables:
                 if there is None or _plain(there) != _plain(item):
                     replaced.append(f"{part}.{name}")
                 continue
-            _table(document, part, is_super=part != "roles")[name] = _own(item)
+            table_in(document, part, is_super=part != "roles")[name] = _own(item)
             kept.append(f"{part}.{name}")
     if CONTENT in old and CONTENT not in document:
         document[CONTENT] = _own(old[CONTENT])
@@ -68,6 +68,25 @@ def keep_tables(document: Any, over: str) -> KeptTables:
     elif CONTENT in old and _plain(old[CONTENT]) != _plain(document[CONTENT]):
         replaced.append(CONTENT)
     return KeptTables(tuple(kept), tuple(replaced))
+
+
+def table_in(parent: Any, name: str, *, is_super: bool = False) -> Any:
+    r"""The table of a name, made if there is none.
+
+    Args:
+        parent: A document or a table of it.
+        name: Name of the table.
+        is_super: Whether it only holds other tables, so that no heading of its own is written.
+
+    Example:
+        >>> document = tomlkit.document()
+        >>> table_in(document, "roles")["judge"] = "small"
+        >>> document.as_string()
+        '[roles]\njudge = "small"\n'
+    """
+    if name not in parent:
+        parent[name] = tomlkit.table(is_super_table=is_super)
+    return parent[name]
 
 
 def _own(item: Any) -> Any:
@@ -79,10 +98,3 @@ def _own(item: Any) -> Any:
 
 def _plain(item: Any) -> Any:
     return item.unwrap() if hasattr(item, "unwrap") else item
-
-
-def _table(document: Any, name: str, *, is_super: bool) -> Any:
-    """The table of a name, made if there is none."""
-    if name not in document:
-        document[name] = tomlkit.table(is_super_table=is_super)
-    return document[name]

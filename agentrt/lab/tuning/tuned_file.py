@@ -11,7 +11,7 @@ from tomlkit.items import Table
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engines.engine_file import EMBEDDED
-from agentrt.lab.tuning.kept_tables import KeptTables, keep_tables
+from agentrt.lab.tuning.kept_tables import KeptTables, keep_tables, table_in
 from agentrt.lab.tuning.levers import MODEL, SETTINGS
 
 MARK = "# agentrt tune: "
@@ -60,14 +60,14 @@ def tuned_text(
             if getattr(chosen, field) != getattr(now, field)
         }
         if changes:
-            engine = _table(_table(document, "engines", is_super=True), EMBEDDED)
+            engine = table_in(table_in(document, "engines", is_super=True), EMBEDDED)
             for key, value in changes.items():
                 if value is None:
                     engine.pop(key, None)
                 else:
                     engine[key] = value
     if roles:
-        table = _table(document, "roles")
+        table = table_in(document, "roles")
         for role, engine_name in roles.items():
             table[role] = engine_name
     kept = keep_tables(document, over)
@@ -75,13 +75,6 @@ def tuned_text(
 
 
 _FIELDS = {name: "model_path" if name == MODEL else name for name in SETTINGS}
-
-
-def _table(parent: Any, name: str, *, is_super: bool = False) -> Any:
-    """The table of a name, made if there is none."""
-    if name not in parent:
-        parent[name] = tomlkit.table(is_super_table=is_super)
-    return parent[name]
 
 
 def _value(value: Any) -> Any:
