@@ -97,16 +97,16 @@ class HttpArm:
         if turn.tools:
             body["tools"] = [wire_tool(tool) for tool in turn.tools]
         reading = _AnswerReading(watch)
-        sends_left = _MOST_SENDS
-        while sends_left:
-            sends_left -= 1
+        sends = 0
+        while True:
+            sends += 1
             try:
                 await self._send(body, reading)
-                break
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                if reading.has_begun or not sends_left:
+                if reading.has_begun or sends == _MOST_SENDS:
                     raise
-        return reading.answer()
+            else:
+                return reading.answer()
 
     async def _send(self, body: Json, reading: _AnswerReading) -> None:
         """Send a request, and read its answer."""
