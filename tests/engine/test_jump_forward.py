@@ -98,11 +98,12 @@ def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tr
     assert core.forwards < plain.forwards
     drafts = [one for end in found.ends.values() for one in end.ledger.drafts]
     assert {one.source for one in drafts} == {"grammar"}
-    assert sum(one.accepted_tokens for one in drafts) > 0
     assert sum(one.rejected_tokens for one in drafts) > 0
     spared = {number: end.ledger.forced_tokens for number, end in found.ends.items()}
     before = {number: end.ledger.forced_tokens for number, end in expected.ends.items()}
-    assert sum(spared.values()) > sum(before.values())
+    if temperature == 0.0:  # else a text is hardly ever spelled alike again
+        assert sum(one.accepted_tokens for one in drafts) > 0
+        assert sum(spared.values()) > sum(before.values())
 
 
 @pytest.mark.parametrize("threshold", [54, 63])
@@ -168,7 +169,7 @@ def spelled(merging):
     alphabet = alphabet_of(codec.vocab)
     state = compile_constraint(SPEC, codec.vocab, codec.call_frame).start()
     assert state.advance(tokens := alphabet.tokenize(b'[{"name')) == len(tokens)
-    return SimpleNamespace(state=state, alphabet=alphabet)
+    return SimpleNamespace(state=state, alphabet=alphabet, codec=codec)
 
 
 def test_forced_bytes_are_spelled_as_the_tokenizer_does(spelled):
@@ -187,7 +188,8 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     speller = forced_drafts.TokenGuesser(
         alphabet.tokenize, lambda ids: b'":5' if ids == [five] else b'"'
     )
-    speller.learn(b'":', five)
+    for _ in range(2):
+        speller.learn(b'":', five)
     taken = []
 
     class Walk:
@@ -208,5 +210,57 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
 
     assert speller.guess(Walk(), b'":', 8) == [five, 91, 92]  # type: ignore[arg-type]
     assert taken == [[five], [91, 92]]
-    speller.learn(b'":', 93)  # it said something shorter: back to the tokenizer's own
-    assert speller.guess(spelled.state, b'":', 8) == alphabet.tokenize(b'":')
+
+
+def test_what_differs_each_time_is_not_guessed_any_more(spelled):
+    """Each guess would cost as many rows of a forward as there are tokens in it."""
+    alphabet, text = spelled.alphabet, b'":'
+    others = [alphabet.byte_ids[ord(char)] for char in "123456"]
+    speller = forced_drafts.TokenGuesser(alphabet.tokenize, lambda ids: text)
+
+    def guess():
+        return speller.guess(spelled.state, text, 1)
+
+    assert guess() == alphabet.tokenize(text)[:1]
+    for token_id in others:
+        speller.learn(text, token_id)
+    assert guess() == []
+    for _ in range(2):
+        speller.learn(text, others[-1])
+    assert guess() == others[-1:]
+
+
+def test_a_chain_of_guesses_ends_where_it_is_unlikely(spelled):
+    """Each is right every other time, for all that is known, so that three hardly ever are."""
+    speller = forced_drafts.TokenGuesser(lambda text: [1], lambda ids: b" ab" * len(ids))
+
+    class Words:
+        """Any words, with a blank before each."""
+
+        def fork(self):
+            return self
+
+        def advance(self, tokens):
+            return len(tokens)
+
+        def forced_tokens(self, limit):
+            return []
+
+        def forced_text(self):
+            return b" "
+
+    assert speller.guess(Words(), b" ", 8) == [1] * 2  # type: ignore[arg-type]
+    for _ in range(20):
+        speller.learn(b" ", 1)
+    assert speller.guess(Words(), b" ", 8) == [1] * 8  # type: ignore[arg-type]
+    for token_id in range(2, 22):
+        speller.learn(b" ", token_id)
+    assert speller.guess(Words(), b" ", 8) == []  # type: ignore[arg-type]
+
+
+def test_a_shorter_token_leaves_the_spelling_of_the_tokenizer(spelled):
+    alphabet, text = spelled.alphabet, b'":'
+    speller = forced_drafts.TokenGuesser(alphabet.tokenize, lambda ids: b'"')
+    own = alphabet.tokenize(text)
+    speller.learn(text, alphabet.byte_ids[ord('"')])
+    assert speller.guess(spelled.state, text, 8) == own
