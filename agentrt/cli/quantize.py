@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import typer
 
 from agentrt.base.engine_selection import named_model
 from agentrt.base.errors import UsageError
+from agentrt.base.output_file import check_output
 from agentrt.base.pace import pace_text
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ METHODS = {"int8": 0, "int4": 32, "fp8": 0, "awq": 32, "gptq": 32}
 """Inputs that share a scale by default, of each method; 0 is a whole row."""
 FEW_TOKENS = 512
 """Tokens of a file below which it says little of what a model reads."""
+MOST = 1_000_000
+"""Most sequences, tokens of one, and inputs of a group."""
 _LINE_EVERY_S = 5.0
 
 
@@ -64,6 +66,7 @@ def quantize(
             "--group",
             metavar="N",
             min=0,
+            max=MOST,
             help="Inputs that share a scale; 0: a whole row. int8 and fp8 take 0, others 32.",
         ),
     ] = None,
@@ -85,14 +88,21 @@ def quantize(
     ] = None,
     sequences: Annotated[
         int,
-        typer.Option("--sequences", metavar="N", min=1, help="Sequences of each file, at most."),
+        typer.Option(
+            "--sequences", metavar="N", min=1, max=MOST, help="Sequences of each file, at most."
+        ),
     ] = 128,
     length: Annotated[
-        int, typer.Option("--length", metavar="TOKENS", min=2, help="Tokens of each, at most.")
+        int,
+        typer.Option(
+            "--length", metavar="TOKENS", min=2, max=MOST, help="Tokens of each, at most."
+        ),
     ] = 512,
     damping: Annotated[
         float,
-        typer.Option("--damping", metavar="SHARE", min=0.0, help="gptq: damping of the Hessian."),
+        typer.Option(
+            "--damping", metavar="SHARE", help="gptq: damping of the Hessian, from 0 to 1."
+        ),
     ] = 0.01,
     act_order: Annotated[
         bool,
@@ -108,8 +118,8 @@ def quantize(
 
     require_packages("agentrt quantize")
     _check_method(method, calibrate)
-    if not math.isfinite(damping):
-        raise UsageError(f"--damping {damping} is no share", hint="Give 0.01 or so")
+    if not 0 <= damping <= 1:  # nor is NaN
+        raise UsageError(f"--damping {damping} is no share", hint="Give 0 to 1, such as 0.01")
     from agentrt.cli.calibration_file import read_sequences
     from agentrt.engine.models.quantiser.checkpoint_quantiser import quantise_checkpoint
     from agentrt.engine.models.quantiser.checkpoint_writer import refuse_existing
@@ -126,6 +136,7 @@ def quantize(
         orders_inputs=act_order,
     )
     refuse_existing(out)
+    check_output(out, "--out", makes_folders=True)
     source = model_path(model)
     opened = open_model(source)
     schemes_of(opened, settings)
