@@ -48,18 +48,28 @@ FILES = ("own_cases.jsonl", "suite_cases.jsonl", "regex_cases.jsonl")
 def test_a_folder_without_cases_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["bench", "structured", "--data", str(tmp_path)]) == 2
     assert "no cases in" in capsys.readouterr().err
-    (tmp_path / "own_cases.jsonl").write_text("{}\n", "utf-8")
-    with pytest.raises(UsageError, match="line 1, is no case"):
+    for name, line in (
+        ("own_cases.jsonl", "{}"),
+        ("own_cases.jsonl", '{"schema": {}}'),
+        ("suite_cases.jsonl", '{"id": 1, "schema": {}, "instance": 1, "valid": true}'),
+        ("regex_cases.jsonl", '{"pattern": "a", "text": "a"}'),
+        ("regex_cases.jsonl", '{"pattern": ["a"], "text": "a", "match": true}'),
+    ):
+        (tmp_path / name).write_text(f"{line}\n", "utf-8")
+        with pytest.raises(UsageError, match=f"{name}, line 1, is no case. A JSON object with"):
+            cases_of(tmp_path)
+        (tmp_path / name).unlink()
+    (tmp_path / "regex_cases.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"regex_cases\.jsonl cannot be read"):
         cases_of(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--vocabulary", "huge"], "there is no vocabulary 'huge'"),
+        (["--vocabulary", "huge"], "--vocabulary huge is not known"),
         (["--peer", "vllm"], "--peer vllm is not known"),
         (["--most", "-1"], "--most -1 is out of range"),
-        (["--patience", "0"], "--patience 0 lets no grammar be compiled"),
     ],
 )
 def test_a_wrong_flag_is_told(

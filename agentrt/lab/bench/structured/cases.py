@@ -13,6 +13,13 @@ from agentrt.base.record import record
 
 SCHEMA_FILES = ("own_cases.jsonl", "suite_cases.jsonl")
 REGEX_FILE = "regex_cases.jsonl"
+_SCHEMA_KEYS: Mapping[str, type] = {
+    "id": str,
+    "schema": object,
+    "instance": object,
+    "valid": bool,
+}
+_REGEX_KEYS: Mapping[str, type] = {"pattern": str, "text": str, "match": bool}
 MOST_ORDERS = 48
 """Orders of keys that are tried before a refusal counts."""
 
@@ -99,14 +106,20 @@ def _grouped(path: Path, key: str) -> list[ConstraintCase]:
     if not path.exists():
         return []
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    wanted = _REGEX_KEYS if key == "pattern" else _SCHEMA_KEYS
+    hint = f"A JSON object with {', '.join(wanted)}"
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint="Give text in UTF-8") from None
+    for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
+            if any(not isinstance(row[name], kind) for name, kind in wanted.items()):
+                raise TypeError
             rows.setdefault(json.dumps(row[key]), []).append(row)
         except (ValueError, KeyError, TypeError):
-            raise UsageError(
-                f"{path.name}, line {number}, is no case", hint=f'A JSON object with "{key}"'
-            ) from None
+            raise UsageError(f"{path.name}, line {number}, is no case", hint=hint) from None
     return [_case(path.name, alike) for alike in rows.values()]
 
 

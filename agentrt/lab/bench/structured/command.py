@@ -19,9 +19,10 @@ from agentrt.lab.bench.structured.figures import figures
 from agentrt.lab.bench.structured.libraries import PEERS, LibraryArm
 from agentrt.lab.bench.structured.measure import SMALL, CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
-from agentrt.lab.bench.structured.vocabularies import vocabulary_named
+from agentrt.lab.bench.structured.vocabularies import NAMES, vocabulary_named
 from agentrt.lab.bench.text_table import wide_console
-from agentrt.lab.flags import check_known, names, require
+from agentrt.lab.flags import check_known, names
+from agentrt.lab.path_rules import output_file
 from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, write_json, write_text
 from agentrt.structured.vocabulary import alphabet_of
@@ -37,7 +38,9 @@ def run_structured_bench(flags: StructuredFlags) -> None:
         UsageError: A flag is out of range.
         BenchFailed: A library cannot be opened.
     """
-    require(flags.patience > 0, "--patience 0 lets no grammar be compiled", "Give seconds")
+    check_known("--vocabulary", names(flags.vocabulary), NAMES)
+    if flags.json_path is not None:
+        output_file(samples_path(flags.json_path), "--json")
     check_known("--peer", flags.peers, PEERS)
     peer_files().check(*flags.peers)
     cases = cases_of(flags.data)
@@ -136,7 +139,12 @@ def _write(
         for one in found
     )
     lines = (json.dumps(one, separators=(",", ":")) + "\n" for one in samples)
-    write_text(path.with_suffix(".samples.jsonl"), "".join(lines))
+    write_text(samples_path(path), "".join(lines))
+
+
+def samples_path(path: Path) -> Path:
+    """The file of all samples, beside that of the figures."""
+    return path.with_suffix(".samples.jsonl")
 
 
 def _sample_of(reply: CaseReply) -> Mapping[str, Any]:
