@@ -47,12 +47,13 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
-        ("number_bounds",),
+        ("number_bounds", "path_rules"),
+        ("flag_rules",),
         (
             *("code_version", "errors", "flags", "operating_point", "progress", "result_file"),
             "workloads",
         ),
-        ("checkpoints", "equal_facts", "evaluation", "quiet_machine"),
+        ("checkpoints", "equal_facts", "evaluation", "quiet_machine", "resumed_file"),
         ("arms", "sim", "tuning"),
         ("sessions",),
         ("recorded",),

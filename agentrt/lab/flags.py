@@ -9,13 +9,23 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.engine_extra import require_packages
 from agentrt.base.engines.setting_errors import meant
 from agentrt.base.errors import UsageError
-from agentrt.base.output_file import check_output
-from agentrt.lab.number_bounds import COUNT, FACTOR, RATE, check_number, check_numbers
+from agentrt.lab.flag_rules import check_flags
+from agentrt.lab.number_bounds import (
+    COUNT,
+    FACTOR,
+    FROM_ONE,
+    MOST_TOKENS,
+    RATE,
+    NumberBounds,
+    flag_of,
+)
+from agentrt.lab.path_rules import output_file
 from agentrt.tools.docstring import read_docstring
 
 FlagsT = TypeVar("FlagsT")
@@ -28,30 +38,39 @@ Threads = Annotated[
     ),
 ]
 JsonPath = Annotated[
-    Path | None, typer.Option("--json", metavar="PATH", help="Write all of it there.")
+    Path | None,
+    typer.Option("--json", metavar="PATH", help="Write all of it there."),
+    output_file,
 ]
 HtmlPath = Annotated[
-    Path | None, typer.Option("--html", metavar="PATH", help="Write a page with plots there.")
-]
-ResumePath = Annotated[
     Path | None,
-    typer.Option(
-        "--resume",
-        metavar="FILE",
-        help="Go on with the plays of this file, or begin it; another machine, code or scale is "
-        "refused.",
-    ),
+    typer.Option("--html", metavar="PATH", help="Write a page with plots there."),
+    output_file,
 ]
-OUTPUTS = {"json_path": "--json", "html_path": "--html", "out": "--out"}
-"""Fields whose files are written behind the work, and their flags."""
-Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are dealt out.")]
+RESUME = typer.Option(
+    "--resume",
+    metavar="FILE",
+    help="Go on with the plays of this file, or begin it; another machine, code or scale is "
+    "refused.",
+)
+"""Option of a file with earlier plays; the rule beside it names the schema of the file."""
+Tenants = Annotated[
+    int, typer.Option(help="Tenants among whom programs are dealt out."), FROM_ONE.check
+]
 Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
+Count = Annotated[int, FROM_ONE.check]
+"""A number of things, at least one."""
+Repeats = Annotated[int, NumberBounds(1, 10_000).check]
+"""Rounds, draws or plays that count."""
+Memory = Annotated[int, NumberBounds(16, MOST_TOKENS).check]
+"""Tokens of KV memory: a page or more."""
+Slowdown = Annotated[float, NumberBounds(1.01, 1000).check]
 
 
 def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
     """Register a function of one record as a command of that name, for the embedded engine.
 
-    Its numbers and the files that it writes are checked before the work.
+    Its flags are checked by the rules in their types before the work.
 
     The docstring of the record has the help of each field, unless the field is `Annotated` with its
     `typer.Option`.
@@ -77,11 +96,9 @@ def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
 
     def command(**given: Any) -> int:
         require_packages("the laboratory")
-        check_numbers(given)
-        for name, flag in OUTPUTS.items():
-            if given.get(name) is not None:
-                check_output(given[name], flag, makes_folders=True)
-        return run(flags(**given)) or 0
+        asked = flags(**given)
+        check_flags(asked)
+        return run(asked) or 0
 
     command.__doc__ = run.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -91,9 +108,10 @@ def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
 def _option(name: str, hint: Any, help: str | None) -> Any:
     """The type of a field with the option of its flag: `--json` for a field `json_path`."""
     if get_origin(hint) is Annotated:
-        return hint
-    flag = f"--{name.removesuffix('_path').replace('_', '-')}"
-    metavar = None
+        if any(isinstance(one, OptionInfo | ArgumentInfo) for one in get_args(hint)):
+            return hint
+        hint = get_args(hint)[0]
+    flag, metavar = flag_of(name), None
     if Path in (hint, *get_args(hint)):
         metavar = "PATH" if name.endswith("_path") else "FOLDER"
     return Annotated[hint, typer.Option(flag, metavar=metavar, help=help)]
@@ -101,11 +119,11 @@ def _option(name: str, hint: Any, help: str | None) -> Any:
 
 def names(text: str) -> tuple[str, ...]:
     """Names separated by commas, each once."""
-    return tuple(dict.fromkeys(text.split(",")))
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
-def numbers(text: str, flag: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas.
+def numbers(text: str, flag: str, bounds: NumberBounds = COUNT) -> tuple[int, ...]:
+    """Whole numbers separated by commas, each once.
 
     Raises:
         UsageError: A part is no whole number, or is out of range.
@@ -117,12 +135,12 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
             f"{flag} {text} is no list of whole numbers", hint=f"Write {flag} 1,4,16"
         ) from None
     for one in found:
-        check_number(one, COUNT, flag)
-    return found
+        bounds.check(one, flag)
+    return tuple(dict.fromkeys(found))
 
 
 def rate_factors(text: str, flag: str) -> tuple[float, ...]:
-    """Factors on a rate, separated by commas.
+    """Factors on a rate, separated by commas, each once.
 
     Raises:
         UsageError: A part is no number above 0, or is out of range.
@@ -134,23 +152,24 @@ def rate_factors(text: str, flag: str) -> tuple[float, ...]:
             f"{flag} {text} is no list of numbers", hint=f"Write {flag} 0.5,1"
         ) from None
     for one in found:
-        check_number(one, replace(FACTOR, takes_zero=False), flag)
-    return found
+        replace(FACTOR, takes_zero=False).check(one, flag)
+    return tuple(dict.fromkeys(found))
 
 
 def factors(text: str, flag: str) -> dict[str, float]:
     """Names and numbers, such as `output=0.1,time=0.5`.
 
     Raises:
-        UsageError: A part is no name with a number.
+        UsageError: A part is no name with a number, or a name is given twice.
     """
+    hint = f"Write {flag} output=0.1,time=0.5"
     try:
         pairs = (part.split("=") for part in text.split(",") if part)
-        return {name.strip(): float(value) for name, value in pairs}
+        found = [(name.strip(), float(value)) for name, value in pairs]
     except ValueError:
-        raise UsageError(
-            f"{flag} {text} is no list of factors", hint=f"Write {flag} output=0.1,time=0.5"
-        ) from None
+        raise UsageError(f"{flag} {text} is no list of factors", hint=hint) from None
+    require(len(dict(found)) == len(found), f"{flag} {text} gives a factor twice", hint)
+    return dict(found)
 
 
 def rate_of(text: str, flag: str) -> float:
@@ -165,7 +184,7 @@ def rate_of(text: str, flag: str) -> float:
         found = -1.0
     positive = text == "auto" or found > 0
     require(positive, f"{flag} {text} is no rate", "Give programs a second, or auto")
-    check_number(found, RATE, flag)
+    RATE.check(found, flag)
     return found
 
 
@@ -186,6 +205,7 @@ def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> No
         UsageError: One is not.
     """
     for name in given:
+        require(bool(name), f"{flag} has an empty name", f"Use some of {', '.join(known)}")
         near = meant(name, known)
         require(
             name in known, f"{flag} {name} is not known{near}", f"Use some of {', '.join(known)}"

@@ -21,11 +21,24 @@ class NumberBounds:
 
     least: float
     most: float
-    takes_zero: bool = True
+    takes_zero: bool = False
 
     def hold(self, value: float) -> bool:
         """Whether a number is within them; NaN never is."""
         return self.least <= value <= self.most or (self.takes_zero and value == 0)
+
+    def check(self, value: float, flag: str) -> None:
+        """Check a number.
+
+        Args:
+            value: The number.
+            flag: The flag, for the error.
+
+        Raises:
+            UsageError: The number is out of its bounds, or is NaN.
+        """
+        if not self.hold(value):
+            raise UsageError(f"{flag} {value} is out of range", hint=f"Give {self.in_words()}")
 
     def in_words(self) -> str:
         """The bounds, as an error shows them."""
@@ -35,15 +48,18 @@ class NumberBounds:
 
 COUNT = NumberBounds(0, 1_000_000)
 """Whole numbers without bounds of their own."""
-NUMBER = NumberBounds(1e-6, 1e6)
+FROM_ONE = NumberBounds(1, 1_000_000)
+"""Whole numbers of which 0 leaves nothing to measure."""
+NUMBER = NumberBounds(1e-6, 1e6, takes_zero=True)
 """Other numbers without bounds of their own."""
-RATE = NumberBounds(1e-4, 1e5)
+RATE = NumberBounds(1e-4, 1e5, takes_zero=True)
 """Arrivals a second. Below, programs are apart for hours; above, the clock does not part them."""
-FACTOR = NumberBounds(1e-3, 1e3)
+FACTOR = NumberBounds(1e-3, 1e3, takes_zero=True)
 """A factor on a rate."""
-_TOKENS = NumberBounds(0, 1_000_000_000)
+MOST_TOKENS = 1_000_000_000
+_TOKENS = NumberBounds(0, MOST_TOKENS)
 _REPEATS = NumberBounds(0, 10_000)
-_SECONDS = NumberBounds(1e-3, 86_400)
+_SECONDS = NumberBounds(1e-3, 86_400, takes_zero=True)
 _SHARE = NumberBounds(0, 1)
 
 BOUNDS: Mapping[str, NumberBounds] = {
@@ -54,7 +70,7 @@ BOUNDS: Mapping[str, NumberBounds] = {
     **dict.fromkeys(("processes", "replicas"), NumberBounds(0, 1024)),
     **dict.fromkeys(("rate", "first_rate"), RATE),
     **dict.fromkeys(("slowdown", "bursts", "waits"), FACTOR),
-    **dict.fromkeys(("load", "kv_share"), NumberBounds(1e-3, 100)),
+    **dict.fromkeys(("load", "kv_share"), NumberBounds(1e-3, 100, takes_zero=True)),
     **dict.fromkeys(("gate_share", "share"), _SHARE),
     **dict.fromkeys(("seconds", "first", "patience"), _SECONDS),
 }
@@ -76,22 +92,12 @@ def check_numbers(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             bounds = BOUNDS.get(name, COUNT if isinstance(value, int) else NUMBER)
-            check_number(value, bounds, f"--{name.replace('_', '-')}")
+            bounds.check(value, flag_of(name))
 
 
-def check_number(value: float, bounds: NumberBounds, flag: str) -> None:
-    """Check one number of a flag.
-
-    Args:
-        value: The number.
-        bounds: Bounds of the number.
-        flag: The flag, for the error.
-
-    Raises:
-        UsageError: The number is out of its bounds, or is NaN.
-    """
-    if not bounds.hold(value):
-        raise UsageError(f"{flag} {value} is out of range", hint=f"Give {bounds.in_words()}")
+def flag_of(field: str) -> str:
+    """The flag of a field: `--json` for `json_path`, `--most-output` for `most_output`."""
+    return f"--{field.removesuffix('_path').replace('_', '-')}"
 
 
 def _written(number: float) -> str:

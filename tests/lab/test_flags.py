@@ -1,7 +1,7 @@
 """A record makes the flags of a command: its docstring has their help."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -11,6 +11,7 @@ from agentrt.base.record import record
 from agentrt.lab.commands.bench import bench
 from agentrt.lab.commands.sim import sim
 from agentrt.lab.flags import add_command
+from agentrt.lab.path_rules import output_file
 
 
 @record
@@ -33,7 +34,7 @@ class Flags(Common):
         quick: That it works.
     """
 
-    html_path: Path | None = None
+    html_path: Annotated[Path | None, output_file] = None
     quick: bool = False
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentrt.base.errors import UsageError
 from agentrt.lab.commands.bench import bench
 from agentrt.lab.commands.sim import sim
-from agentrt.lab.number_bounds import BOUNDS, NumberBounds, check_number, check_numbers
+from agentrt.lab.number_bounds import BOUNDS, NumberBounds, check_numbers
 
 ABSURD: dict[type, tuple[float, ...]] = {
     int: (10**30, -(10**30)),
@@ -46,10 +46,10 @@ def test_a_number_passes_if_it_is_between_or_zero(
     bounds = NumberBounds(least, most, takes_zero)
     fits = (value >= least and value <= most) or (takes_zero and value == 0)
     if fits:
-        check_number(value, bounds, "--rate")
+        bounds.check(value, "--rate")
     else:
         with pytest.raises(UsageError, match=r"--rate .* is out of range\. Give "):
-            check_number(value, bounds, "--rate")
+            bounds.check(value, "--rate")
 
 
 def test_a_switch_is_no_number() -> None:

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Annotated
 
 from agentrt.base.record import record
 from agentrt.lab.flags import (
+    RESUME,
+    Count,
     HtmlPath,
     JsonPath,
-    ResumePath,
+    Repeats,
     Seed,
+    Slowdown,
     Tenants,
     Threads,
-    check_known,
     numbers,
+    rate_factors,
     rate_of,
 )
-from agentrt.lab.quiet_machine import BUSY, Busy
+from agentrt.lab.number_bounds import NumberBounds
+from agentrt.lab.path_rules import input_folder, output_file
+from agentrt.lab.quiet_machine import Busy
+from agentrt.lab.resumed_file import ResumedFile
+
+COMPOUND_FILE = ResumedFile(
+    "agentrt.bench.compound/2",
+    "Give --resume a file of agentrt bench compound, or one that is not there yet",
+)
+GPU_FILE = ResumedFile("agentrt.bench.gpu/2", "Leave out --resume to measure all of it")
+_MOST_BATCH, _MOST_PROMPT = 4096, 1_000_000
+Batches = Annotated[str, partial(numbers, bounds=NumberBounds(1, _MOST_BATCH))]
+Prompt = Annotated[int, NumberBounds(1, _MOST_PROMPT).check]
+Prompts = Annotated[str, partial(numbers, bounds=NumberBounds(1, _MOST_PROMPT))]
+Decoded = Annotated[int, NumberBounds(2, _MOST_PROMPT).check]
+"""Tokens of outputs with a decode step: the first comes of the prompt."""
+TextTokens = Annotated[int, NumberBounds(16, _MOST_PROMPT).check]
 
 
 @record
@@ -45,10 +65,10 @@ class EngineFlags:
     """
 
     shape: str = "tiny"
-    batch: str = "1,4,16"
-    prompt: str = "256"
-    new: int = 32
-    shared: str = "0"
+    batch: Batches = "1,4,16"
+    prompt: Prompts = "256"
+    new: Decoded = 32
+    shared: Annotated[str, numbers] = "0"
     dtype: str = "bfloat16"
     threads: Threads = 0
     device: str = "cpu"
@@ -60,7 +80,7 @@ class EngineFlags:
     peer: list[str] | None = None
     json_path: JsonPath = None
     constrained: bool = False
-    repeat: int = 7
+    repeat: Repeats = 7
     quick: bool = False
 
     @property
@@ -95,17 +115,17 @@ class DraftsFlags:
 
     shape: str = "tiny,half,embedded"
     text: str = "copy,form,new"
-    batch: str = "1,4,16"
-    prompt: int = 256
-    new: int = 128
+    batch: Batches = "1,4,16"
+    prompt: TextTokens = 256
+    new: TextTokens = 128
     dtype: str = ""
     threads: Threads = 0
     device: str = "cpu"
     kernels: str = "auto"
     programs: Path = Path("programs")
-    draft_model: Path | None = None
+    draft_model: Annotated[Path | None, input_folder] = None
     json_path: JsonPath = None
-    repeat: int = 11
+    repeat: Repeats = 11
     quick: bool = False
 
     @property
@@ -134,16 +154,16 @@ class ExpertsFlags:
     """
 
     shape: str = "mixtral-fine"
-    batch: str = "16"
-    prompt: int = 32
-    new: int = 16
+    batch: Batches = "16"
+    prompt: Prompt = 32
+    new: Decoded = 16
     dtype: str = "bfloat16"
     weights: str = "checkpoint,int8,int4"
     memory: str = ""
     others: str = "eager"
     threads: Threads = 0
     json_path: JsonPath = None
-    repeat: int = 7
+    repeat: Repeats = 7
     quick: bool = False
 
     @property
@@ -169,15 +189,15 @@ class AdaptersFlags:
     """
 
     shape: str = "half"
-    adapters: int = 8
-    rank: int = 16
-    batch: int = 8
-    prompt: int = 32
+    adapters: Annotated[int, NumberBounds(2, 256).check] = 8
+    rank: Annotated[int, NumberBounds(1, 1024).check] = 16
+    batch: Count = 8
+    prompt: Prompt = 32
     dtype: str = "bfloat16"
     weights: str = "checkpoint"
     threads: Threads = 0
     json_path: JsonPath = None
-    repeat: int = 40
+    repeat: Repeats = 40
     quick: bool = False
 
     @property
@@ -197,7 +217,7 @@ class GpuFlags:
         rehearse: The same code over models of two layers on the CPU.
     """
 
-    json_path: Path
+    json_path: Annotated[Path, output_file]
     parts: str = "kernels,parity,speculation,speed,drafts"
     resume: bool = False
     rehearse: bool = False
@@ -215,9 +235,9 @@ class ServeFlags:
     """
 
     parts: str = "health,chat,keys,addresses,users,half-open"
-    pairs: int = 200
-    clients: int = 256
-    seconds: int = 20
+    pairs: Count = 200
+    clients: Annotated[int, NumberBounds(1, 10_000).check] = 256
+    seconds: Annotated[int, NumberBounds(1, 86_400).check] = 20
     json_path: JsonPath = None
 
 
@@ -235,11 +255,11 @@ class StructuredFlags:
         masks: Only compare mask times with those of llguidance alone, in one process.
     """
 
-    data: Path
+    data: Annotated[Path, input_folder]
     vocabulary: str = "embedded,128k"
     peer: list[str] | None = None
     most: int = 60
-    patience: float = 15.0
+    patience: Annotated[float, NumberBounds(1e-3, 86_400).check] = 15.0
     json_path: JsonPath = None
     quick: bool = False
     masks: bool = False
@@ -248,70 +268,6 @@ class StructuredFlags:
     def peers(self) -> tuple[str, ...]:
         """Peers, each once."""
         return tuple(dict.fromkeys(self.peer or ()))
-
-
-@record
-class FleetBenchFlags:
-    """Flags of `agentrt bench fleet`.
-
-    Attributes:
-        shape: Shape of the model: micro, tiny, half or embedded.
-        replicas: Servers with a core each.
-        requests: Sequences that a server computes at once.
-        kv_tokens: KV memory of a server; at least as much as the longest request needs.
-        longest: Tokens that a request may have; 0 takes the model's window.
-        programs: Programs of a draw.
-        draws: Draws of programs that count.
-        plays: Plays of each draw by each arm.
-        scale: Scale of lengths, times and counts, as in life,output=0.2.
-        widths: Programs under way at most that may be the client's best; 0 for no limit.
-        rate: Programs for every 1,000 tokens served; auto finds the rate at which the client is
-            slow.
-        first_rate: Rate at which that search begins.
-        slowdown: Mean slowdown of the client at that rate.
-        dtype: Dtype of the servers; float32 if none is given.
-        busy: If other processes use the machine before a play: note it, wait or refuse.
-    """
-
-    shape: str = "tiny"
-    replicas: int = 2
-    requests: int = 2
-    kv_tokens: int = 16384
-    longest: int = 2048
-    programs: int = 60
-    draws: int = 3
-    plays: int = 2
-    scale: str = "life,context=0.125,output=0.2,time=0.02,count=0.5,think=0"
-    widths: str = "0,8,16,32"
-    rate: str = "auto"
-    first_rate: float = 6.4
-    slowdown: float = 5.0
-    dtype: str = ""
-    seed: Seed = 0
-    busy: str = "note"
-    json_path: JsonPath = None
-    resume: ResumePath = None
-
-    @property
-    def width_list(self) -> tuple[int, ...]:
-        """Widths of the client."""
-        return numbers(self.widths, "--widths")
-
-    @property
-    def rate_given(self) -> float:
-        """Programs a second; 0 searches."""
-        return rate_of(self.rate, "--rate")
-
-    @property
-    def busy_kind(self) -> Busy:
-        """Way to take it if others use the machine."""
-        check_known("--busy", (self.busy,), BUSY)
-        return cast("Busy", self.busy)
-
-    @property
-    def written(self) -> Path | None:
-        """File that holds the plays so far."""
-        return self.resume or self.json_path
 
 
 @record
@@ -351,13 +307,13 @@ class CompoundFlags:
     shape: str = "embedded"
     arms: str = "agentrt,asyncio+ours"
     shapes: str = "all"
-    draws: int = 2
-    plays: int = 3
+    draws: Repeats = 2
+    plays: Repeats = 3
     load: str = "one"
-    rate: str = "auto"
-    slowdown: float = 5.0
-    factors: str = "0.6,0.8,1"
-    programs: int = 40
+    rate: Annotated[str, rate_of] = "auto"
+    slowdown: Slowdown = 5.0
+    factors: Annotated[str, rate_factors] = "0.6,0.8,1"
+    programs: Count = 40
     kv_share: float = 0.0
     policy: str = "rwa"
     without: str = ""
@@ -366,13 +322,13 @@ class CompoundFlags:
     dtype: str = ""
     tenants: Tenants = 1
     seed: Seed = 0
-    data: Path | None = None
+    data: Annotated[Path | None, input_folder] = None
     texts: str = "drawn"
-    live: Path | None = None
+    live: Annotated[Path | None, input_folder] = None
     json_path: JsonPath = None
     html_path: HtmlPath = None
-    busy: str = "note"
-    resume: ResumePath = None
+    busy: Busy = "note"
+    resume: Annotated[Path | None, RESUME, COMPOUND_FILE.check] = None
     drafts: bool = False
     quick: bool = False
 

@@ -26,11 +26,12 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
+from agentrt.lab.bench.drafts.points import EMBEDDED
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
 from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
-from agentrt.lab.bench.flags import GpuFlags
+from agentrt.lab.bench.flags import GPU_FILE, GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, PROCESSES, REHEARSAL, TARGETS, GpuPlan, SpeedPart
 from agentrt.lab.bench.gpu_products import product_figures
 from agentrt.lab.bench.gpu_speculation import draft_figures, drafts_part, speculation_part
@@ -40,9 +41,8 @@ from agentrt.lab.code_version import code_version
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import check_known, names, require
 from agentrt.lab.progress import log
-from agentrt.lab.result_file import header, machine, read_json, write_json
+from agentrt.lab.result_file import header, machine, write_json
 
-SCHEMA = "agentrt.bench.gpu/2"
 KINDS = ("kernels", "parity", "speculation", "speed", "drafts")
 """Kinds of parts, by the first word of their names, in the order in which they run."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -68,11 +68,19 @@ Json = dict[str, Any]
 
 def run_gpu_bench(flags: GpuFlags) -> int:
     """Check and print which targets were met; returns 1 if anything is wrong."""
-    plan = REHEARSAL if flags.rehearse else HOPPER
-    kept = {}
+    plan, kinds = REHEARSAL if flags.rehearse else HOPPER, names(flags.parts)
+    check_known("--parts", kinds, KINDS)
+    kept: Json = {}
     if flags.resume and flags.json_path.exists():
-        kept = read_json(flags.json_path, SCHEMA, "Leave out --resume to measure all of it")
-    found = check_gpu(plan, flags.json_path, names(flags.parts), kept)
+        kept = GPU_FILE.read(flags.json_path, _whole)
+    for one in plan.drafts if "drafts" in kinds else ():
+        program = one.programs / "finance.py"
+        require(
+            one.shape != EMBEDDED or program.is_file(),
+            f"there is no {program} for the part drafts",
+            "Begin in the folder of the repository, or leave drafts out of --parts",
+        )
+    found = check_gpu(plan, flags.json_path, kinds, kept)
     for target in found["targets"]:
         typer.echo(json.dumps(target))
     wrong = failures(found)
@@ -105,7 +113,7 @@ def check_gpu(
         )
     began_s = monotonic()
     found: Json = {
-        **header(SCHEMA),
+        **header(GPU_FILE.schema),
         "code": code_version(),
         "machine": machine() | {"gpu": gpu},
         "parts": dict(kept.get("parts", {})),
@@ -137,6 +145,14 @@ def check_gpu(
         found["targets"] = [target.judged(_figures(found["parts"])) for target in TARGETS]
         found["seconds"] = monotonic() - began_s
         write_json(path, found)
+    return found
+
+
+def _whole(found: Json) -> Json:
+    """A file whose parts have every figure of targets and every fault."""
+    _figures(found["parts"])
+    failures(found)
+    found["machine"].get("gpu")
     return found
 
 

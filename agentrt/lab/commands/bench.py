@@ -12,11 +12,11 @@ from agentrt.lab.bench.flags import (
     DraftsFlags,
     EngineFlags,
     ExpertsFlags,
-    FleetBenchFlags,
     GpuFlags,
     ServeFlags,
     StructuredFlags,
 )
+from agentrt.lab.bench.fleet.flags import FleetBenchFlags
 from agentrt.lab.flags import add_command
 from agentrt.lab.sessions.flags import SessionFlags
 

@@ -12,7 +12,7 @@ import typer
 
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import require
-from agentrt.lab.number_bounds import RATE, check_number
+from agentrt.lab.number_bounds import RATE
 from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, short_paths, write_json
 from agentrt.lab.sessions.arms import open_arm
@@ -74,7 +74,7 @@ def _rates(text: str) -> tuple[float, ...] | None:
     if text == AUTO:
         return None
     try:
-        found = tuple(sorted(float(part) for part in text.split(",") if part))
+        found = tuple(sorted({float(part) for part in text.split(",")} if text else ()))
     except ValueError:
         found = (-1.0,)
     require(
@@ -83,7 +83,7 @@ def _rates(text: str) -> tuple[float, ...] | None:
         "Give agents a second, such as --rate 0.1,0.2, or auto",
     )
     for rate in found:
-        check_number(rate, RATE, "--rate")
+        RATE.check(rate, "--rate")
     return found
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from agentrt.base.record import record
-from agentrt.lab.flags import JsonPath, Seed, Threads
+from agentrt.lab.flags import JsonPath, Memory, Seed, Threads, factors
+from agentrt.lab.number_bounds import MOST_TOKENS, NumberBounds
+from agentrt.lab.path_rules import input_folder
 
 
 @record
@@ -40,23 +43,23 @@ class SessionFlags:
     trace: str = "mini"
     engine: str = "own"
     shape: str = "tiny"
-    window: int = 0
+    window: Annotated[int, NumberBounds(1024, MOST_TOKENS, takes_zero=True).check] = 0
     rate: str = ""
-    agents: int = 20
+    agents: Annotated[int, NumberBounds(2, 1_000_000).check] = 20
     first: float = 5.0
     speed: float = 20.0
     share: float = 0.95
     most_turns: int = 0
     most_output: int = 0
     waits: float = 1.0
-    scale: str = ""
-    kv_tokens: int = 131_072
-    slots: int = 16
+    scale: Annotated[str, factors] = ""
+    kv_tokens: Memory = 131_072
+    slots: Annotated[int, NumberBounds(1, 4096).check] = 16
     dtype: str = "float32"
     threads: Threads = 0
     model: str = ""
     api_key: str = ""
-    codec: Path | None = None
+    codec: Annotated[Path | None, input_folder] = None
     wheel_path: Path | None = None
     seed: Seed = 0
     json_path: JsonPath = None

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 from agentrt import embedded
-from agentrt.base.errors import UsageError
+from agentrt.base.engines.remote_engine_config import base_url
 from agentrt.base.key_reference import key_name
 from agentrt.base.record import record
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.served import Served
-from agentrt.lab.flags import factors, names, require
+from agentrt.lab.checkpoints.shapes import shape_named
+from agentrt.lab.flags import check_known, factors, names, require
 from agentrt.lab.sessions.arms import KINDS, OWN, ArmSettings
 from agentrt.lab.sessions.flags import SessionFlags
 from agentrt.lab.sessions.model import EMBEDDED, SessionModel, session_model
@@ -25,6 +26,7 @@ from agentrt.lab.sessions.source import (
     named_tasks,
 )
 from agentrt.lab.sessions.wheel import recorded_wheel
+from agentrt.lab.workloads.scale import Scale
 from agentrt.prompt import Codec
 
 _DTYPES = ("float32", "bfloat16")
@@ -66,9 +68,8 @@ def session_setup(flags: SessionFlags) -> SessionSetup:
     Raises:
         UsageError: A flag is out of range, or an engine was not built.
     """
-    engines = names(flags.engine)
-    _check(flags, engines)
-    traces = names(flags.trace)
+    engines, traces = names(flags.engine), names(flags.trace)
+    _check(flags, engines, traces)
     drawn = traces == (DRAWN,)
     recordings = () if drawn else read_recordings(recorded_wheel(flags.wheel_path))
     tasks = () if drawn else named_tasks(recordings, traces)
@@ -95,20 +96,34 @@ def _settings(flags: SessionFlags, model: SessionModel | None) -> ArmSettings:
     served = None
     if model is not None:
         served = Served(model.path, flags.dtype, flags.slots, flags.kv_tokens)
-    key = os.environ[key_name(flags.api_key, "--api-key")] if flags.api_key else ""
+    key = _key(flags)
     headers = {"authorization": f"Bearer {key}"} if key else {}
     return ArmSettings(served, flags.threads, flags.model, headers)
 
 
-def _check(flags: SessionFlags, engines: tuple[str, ...]) -> None:
+def _key(flags: SessionFlags) -> str:
+    return os.environ[key_name(flags.api_key, "--api-key")] if flags.api_key else ""
+
+
+def _check(flags: SessionFlags, engines: tuple[str, ...], traces: tuple[str, ...]) -> None:
+    """Check all that needs no model, before one is made."""
     for engine in engines:
-        if not is_url(engine) and engine not in KINDS:
-            raise UsageError(
-                f"--engine {engine} is not known", hint=f"Use some of {', '.join(KINDS)}, or a URL"
-            )
+        if is_url(engine):
+            base_url(engine, "--engine ")
+        else:
+            check_known("--engine", (engine,), (*KINDS, "a URL"))
+    _key(flags)
+    if flags.codec is not None:
+        Codec.load(flags.codec)
+    if flags.shape != EMBEDDED:
+        shape_named(flags.shape)
+    alone = f"--trace {flags.trace}: drawn goes with no other"
+    require(DRAWN not in traces or len(traces) == 1, alone, "Give --trace drawn alone")
+    scaled = DRAWN in traces or not flags.scale
+    require(scaled, "--scale is for drawn sessions", "Add --trace drawn, or leave --scale out")
+    Scale().with_factors(factors(flags.scale, "--scale"))
     peer_files().check(*(engine for engine in engines if engine in KINDS and engine != OWN))
-    require(flags.dtype in _DTYPES, f"--dtype {flags.dtype} is not known", "Use float32")
-    require(flags.agents >= 2, f"--agents {flags.agents} is no load", "Give 20 or more")
+    check_known("--dtype", (flags.dtype,), _DTYPES)
     require(
         not flags.window or flags.shape != EMBEDDED or all(map(is_url, engines)),
         "the embedded model has a window of its own",

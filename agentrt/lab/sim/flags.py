@@ -8,11 +8,19 @@ from typing import Annotated
 from typer import Argument, Option
 
 from agentrt.base.record import record
-from agentrt.lab.flags import HtmlPath, JsonPath, ResumePath, Seed, Tenants, Threads
+from agentrt.lab.flags import RESUME, HtmlPath, JsonPath, Seed, Tenants, Threads
+from agentrt.lab.path_rules import input_folder, output_file
 from agentrt.lab.quiet_machine import Busy
+from agentrt.lab.resumed_file import ResumedFile
 
 Costs = Annotated[str, Option(help="half-cpu, 8b-h200, or a file of `sim fit` or `sim calibrate`.")]
-OutPath = Annotated[Path, Option("--out", metavar="PATH", help="Write the costs there.")]
+OutPath = Annotated[
+    Path, Option("--out", metavar="PATH", help="Write the costs there."), output_file
+]
+PREDICTION_FILE = ResumedFile(
+    "agentrt.sim.prediction/1",
+    "Give --resume a file of agentrt sim predict, or one that is not there yet",
+)
 
 PLAYED_SHAPES = "react,tree-of-thought,map-reduce,chat"
 
@@ -186,7 +194,7 @@ class CalibrateFlags:
     """
 
     out: OutPath
-    model: Path | None = None
+    model: Annotated[Path | None, input_folder] = None
     shape: str = ""
     seconds: float = 60.0
     kv_tokens: int = 32_768
@@ -257,6 +265,6 @@ class PredictFlags:
     threads: Threads = 0
     seed: Seed = 0
     busy: Busy = "note"
-    resume: ResumePath = None
+    resume: Annotated[Path | None, RESUME, PREDICTION_FILE.check] = None
     json_path: JsonPath = None
     html_path: HtmlPath = None

@@ -11,7 +11,8 @@ import numpy as np
 
 from agentrt.analysis.html_page import page, paragraphs, table_of
 from agentrt.lab.equal_facts import check_equal
-from agentrt.lab.result_file import header, read_json, short_paths
+from agentrt.lab.result_file import header, short_paths
+from agentrt.lab.sim.flags import PREDICTION_FILE
 from agentrt.lab.sim.machine_state import StateFactors
 from agentrt.lab.sim.prediction import (
     LEAST_CASES,
@@ -22,7 +23,6 @@ from agentrt.lab.sim.prediction import (
     verdicts,
 )
 
-SCHEMA = "agentrt.sim.prediction/1"
 _ARRAYS = ("predicted_s", "naive_s", "in_sample_s")
 
 
@@ -46,7 +46,7 @@ class PredictionFile:
         """The content of the file, with every latency."""
         cases = list(self.cases.values())
         return {
-            **header(SCHEMA),
+            **header(PREDICTION_FILE.schema),
             "identity": short_paths(self.identity),
             "targets": {"most_error": MOST_ERROR, "least_cases": LEAST_CASES, "apart": MOST_APART},
             "within": {name: sum(one.is_within(name) for one in cases) for name in SHARES},
@@ -64,9 +64,12 @@ def read_prediction(path: Path, identity: Mapping[str, Any]) -> PredictionFile:
     Raises:
         UsageError: The file cannot be read, or was measured with something else.
     """
-    found = read_json(path, SCHEMA, "Give --resume a file of agentrt sim predict")
-    check_equal(found["identity"], short_paths(identity), path.name)
-    cases = [_case_from(one) for one in found["cases"]]
+
+    def cases_of(found: Mapping[str, Any]) -> list[PredictedCase]:
+        check_equal(found["identity"], short_paths(identity), path.name)
+        return [_case_from(one) for one in found["cases"]]
+
+    cases = PREDICTION_FILE.read(path, cases_of)
     return PredictionFile(identity, {one.name: one for one in cases})
 
 

@@ -33,8 +33,8 @@ def test_arms_take_turns_over_one_engine(
     ("flags", "said"),
     [
         (["--shape", "micro-mixtral"], "micro"),
-        (["--adapters", "1"], "not several"),
-        (["--rank", "0"], "is none"),
+        (["--shape", "micro", "--batch", "213"], "more than the 212 tokens of micro"),
+        (["--shape", "micro", "--prompt", "4096"], "leaves no token of the 4096 of micro"),
         (["--weights", "int5"], "int5"),
     ],
 )

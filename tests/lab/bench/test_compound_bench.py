@@ -62,13 +62,10 @@ def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
         ({"arms": "asyncio+sglang"}, r"--arms asyncio\+sglang"),
         ({"shapes": "loop"}, "no shape of programs 'loop'"),
         ({"load": "closed"}, "--load closed"),
-        ({"draws": 0}, "--draws 0"),
-        ({"plays": 0}, "--plays 0"),
-        ({"busy": "perhaps"}, "--busy perhaps"),
+        ({"policy": "fastest"}, "there is no policy 'fastest'"),
+        ({"dtype": "float64"}, "--dtype float64"),
         ({"resume": Path("x.json"), "json_path": Path("y.json")}, "Leave --json out"),
-        ({"load": "open", "rate": "-1.0"}, "--rate -1.0"),
         ({"load": "open", "programs": 9}, "--programs 9"),
-        ({"slowdown": 1.0}, "--slowdown 1.0"),
         ({"kv_share": 0.3}, "--kv-share"),
     ):
         with pytest.raises(UsageError, match=complaint):

@@ -107,7 +107,6 @@ def test_llama_cpp_computes_the_same_function(tmp_path: Path) -> None:
         (["--batch", "1;2"], "--batch 1;2 is no list"),
         (["--peer", "vllm"], "--peer vllm is not known"),
         (["--dtype", "int3"], "--dtype int3 is not known"),
-        (["--repeat", "0"], "--repeat 0 measures nothing"),
         (["--device", "cuda", "--peer", "llama.cpp"], "for the CPU only"),
         (["--device", "cuda", "--peer", "openvino"], "for the CPU only"),
         (["--prompt", "999999"], "do not fit"),

@@ -42,8 +42,8 @@ def test_all_arms_take_turns_in_one_process(
         (["--shape", "micro"], "micro-mixtral"),
         (["--weights", "int5"], "int5"),
         (["--memory", "1GB,little"], "--memory 'little' is no size"),
-        (["--new", "1"], "no decode step"),
-        (["--repeat", "0"], "measures nothing"),
+        (["--others", "batched_mm,quick"], "--others quick is not known"),
+        (["--prompt", "4096"], "do not fit the 4096 of micro-mixtral"),
     ],
 )
 def test_flags_out_of_range_are_refused(

@@ -33,9 +33,6 @@ def test_a_sweep_is_every_combination() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"new": 1},
-        {"batch": "0"},
-        {"prompt": "0"},
         {"shared": "-1"},
         {"prompt": "4096"},
     ],

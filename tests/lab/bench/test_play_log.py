@@ -11,7 +11,8 @@ from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.arm_samples import PlayedRound
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, RoundKey, rounds_of_one
-from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, left_in_words, read_log
+from agentrt.lab.bench.compound.play_log import PlayLog, left_in_words, read_log
+from agentrt.lab.bench.flags import COMPOUND_FILE
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
 from agentrt.lab.workloads.text import KeySpeller
@@ -44,7 +45,7 @@ def file_of(log: PlayLog, path: Path) -> Path:
         }
         for name, samples in log.samples.items()
     ]
-    found: dict[str, Any] = {"schema": SCHEMA, "identity": log.identity, "arms": arms}
+    found: dict[str, Any] = {"schema": COMPOUND_FILE.schema, "identity": log.identity, "arms": arms}
     found |= {name: getattr(log, name) for name in ("choices", "reaches", "bounds", "parts")}
     path.write_text(json.dumps(found), "utf-8")
     return path

@@ -110,7 +110,7 @@ def test_the_plain_application_answers_with_its_length():
     ("flags", "said"),
     [
         (["--parts", "speed"], "--parts speed is not known"),
-        (["--pairs", "0"], "nothing is measured"),
+        (["--parts", "health,,chat"], "--parts has an empty name"),
     ],
 )
 def test_a_wrong_flag_is_refused(flags, said, capsys):

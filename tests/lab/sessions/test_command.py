@@ -34,7 +34,7 @@ def found_by(command: Command, path: Path) -> dict[str, Any]:
         (["--rate", "0.5,-1"], "is no list of rates"),
         (["--rate", "1e-300"], "--rate 1e-300 is out of range"),
         (["--first", "nan"], "--first nan is out of range"),
-        (["--agents", "1"], "--agents 1 is no load"),
+        (["--agents", "1"], "--agents 1 is out of range"),
         (["--share", "1.5"], "--share 1.5 is out of range"),
         (["--most-output", "-1"], "--most-output -1 is out of range"),
         (["--dtype", "int4"], "--dtype int4 is not known"),

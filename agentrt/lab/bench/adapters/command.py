@@ -10,7 +10,7 @@ from rich.table import Table
 
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import WeightChoice
-from agentrt.lab.bench.adapters.measure import measure
+from agentrt.lab.bench.adapters.measure import FIRST_TOKEN, measure
 from agentrt.lab.bench.adapters.result import NONE, ONE, SEVERAL, AdaptersPoint, to_json
 from agentrt.lab.bench.flags import AdaptersFlags
 from agentrt.lab.bench.paired_steps import median_ms
@@ -32,11 +32,18 @@ def check(flags: AdaptersFlags) -> None:
     check_known("--shape", (flags.shape,), dense)
     check_known("--dtype", (flags.dtype,), tuple(DTYPE_BYTES))
     check_known("--weights", names(flags.weights), get_args(WeightChoice))
-    require(flags.adapters >= 2, f"--adapters {flags.adapters} are not several", "Give 2 or more")
-    require(flags.rank >= 1, f"--rank {flags.rank} is none", "Give 1 or more")
-    require(flags.batch >= 1, f"--batch {flags.batch} is no batch", "Give 1 or more")
-    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 30 or more")
-    require(flags.prompt >= 1, f"--prompt {flags.prompt} is no context", "Give 1 or more")
+    shape = shape_named(flags.shape)
+    most = shape.vocabulary - FIRST_TOKEN
+    require(
+        flags.batch <= most,
+        f"--batch {flags.batch} is more than the {most} tokens of {shape.name} to begin with",
+        "Lower --batch",
+    )
+    require(
+        flags.prompt < shape.window_tokens,
+        f"--prompt {flags.prompt} leaves no token of the {shape.window_tokens} of {shape.name}",
+        "Lower --prompt",
+    )
 
 
 def run_adapters_bench(flags: AdaptersFlags) -> None:

@@ -29,6 +29,8 @@ from agentrt.lab.flags import names
 from agentrt.lab.progress import log
 
 _WARMING_STEPS = 3
+FIRST_TOKEN = 300
+"""Token of the first sequence; each other one has the next."""
 
 
 def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[AdaptersPoint]:
@@ -71,7 +73,7 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[A
         for number in range(-_WARMING_STEPS, flags.counted):
             for name in list(chosen) if number % 2 else list(chosen)[::-1]:
                 parts = [
-                    SequenceSlice(slot, [slot + 300], flags.prompt, True, adapter=adapter)
+                    SequenceSlice(slot, [slot + FIRST_TOKEN], flags.prompt, True, adapter=adapter)
                     for slot, adapter in enumerate(chosen[name])
                 ]
                 began_s = time.perf_counter()

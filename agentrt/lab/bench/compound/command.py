@@ -9,31 +9,33 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from math import prod
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.served import Served
 from agentrt.lab.bench.compound.bound import bounds_of
 from agentrt.lab.bench.compound.features import FEATURES, OwnArm, ablation
-from agentrt.lab.bench.compound.live import measured_live
+from agentrt.lab.bench.compound.live import live_programs, measured_live
 from agentrt.lab.bench.compound.load import run_load
-from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
+from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, LoadPoint, OpenLoad
 from agentrt.lab.bench.compound.load_point_file import point_from_json
 from agentrt.lab.bench.compound.model import EMBEDDED, BenchModel, bench_model
 from agentrt.lab.bench.compound.open_arms import ARMS, PLAIN, ArmsConfig, our_names
 from agentrt.lab.bench.compound.plan import (
+    ProgramDraw,
     longest_tokens,
     room_tokens,
     round_of_one,
     rounds_of_one,
     totals_in_words,
 )
-from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, read_log
+from agentrt.lab.bench.compound.play_log import PlayLog, read_log
 from agentrt.lab.bench.compound.probe import short_rounds
 from agentrt.lab.bench.compound.recorded_texts import (
     DRAWN,
@@ -45,19 +47,21 @@ from agentrt.lab.bench.compound.recorded_texts import (
 )
 from agentrt.lab.bench.compound.result import identity_of, to_json
 from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
-from agentrt.lab.bench.flags import CompoundFlags
+from agentrt.lab.bench.flags import COMPOUND_FILE, CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
+from agentrt.lab.code_version import code_version
 from agentrt.lab.equal_facts import check_equal
 from agentrt.lab.flags import check_known, names, rate_factors, rate_of, require
 from agentrt.lab.progress import log
-from agentrt.lab.quiet_machine import BUSY, Busy, QuietMachine
-from agentrt.lab.result_file import read_json, short_paths, write_json
+from agentrt.lab.quiet_machine import QuietMachine
+from agentrt.lab.result_file import machine, short_paths, write_json
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.shapes import SHAPES, shape_named
 from agentrt.lab.workloads.sizes import SIZES
 
 Json = dict[str, Any]
+_DTYPES = ("float32", "bfloat16")
 _ROOM = ("kv_tokens", "slots", "longest_tokens")
 """Facts that depend on the programs of the first part."""
 
@@ -135,18 +139,17 @@ def check(flags: CompoundFlags) -> None:
     check_known("--texts", (flags.texts,), (DRAWN, RECORDED))
     if flags.texts == RECORDED:
         check_recorded(flags, program_shapes(flags))
-    check_known("--busy", (flags.busy,), BUSY)
-    rate = rate_of(flags.rate, "--rate")
+    if flags.dtype:
+        check_known("--dtype", (flags.dtype,), _DTYPES)
+    own_arms(flags)
+    if flags.live is not None:
+        live_programs(flags.live)
     share, load = flags.kv_share, flags.load == "open"
-    require(flags.draws >= 1, f"--draws {flags.draws} measures nothing", "Give 2 or more")
-    require(flags.plays >= 1, f"--plays {flags.plays} measures nothing", "Give 3 or more")
     require(
         not load or flags.programs >= 10,
-        f"--rate {rate} with --programs {flags.programs} is no load",
-        "Give programs a second or auto, and at least 10 programs",
+        f"--programs {flags.programs} are no load",
+        "Give at least 10 programs",
     )
-    slowdown = f"--slowdown {flags.slowdown} is none"
-    require(flags.slowdown > 1, slowdown, "Give more than 1, such as 10")
     live = flags.live is None or flags.shape == EMBEDDED
     require(live, "--live is for the embedded model", "Add --shape embedded")
     require(load or not share, "--kv-share is for a load", "Add --load open")
@@ -156,6 +159,42 @@ def check(flags: CompoundFlags) -> None:
     require(not (goes_on and flags.live), alone, "Run the programs of --live by themselves")
     twice = "--resume FILE is written, too"
     require(not (goes_on and flags.json_path), twice, "Leave --json out")
+    if flags.resume is not None and flags.resume.exists():
+        _check_earlier_parts(flags, flags.resume)
+
+
+def _check_earlier_parts(flags: CompoundFlags, path: Path) -> None:
+    """Check facts of the file to go on with that need no model; the rest follows with the model.
+
+    Raises:
+        UsageError: The file was measured with something else, or is damaged.
+    """
+    here = machine()
+    del here["load_average"]
+    wanted = {
+        "machine": here,
+        "code": code_version(),
+        "threads": flags.threads,
+        "seed": flags.seed,
+        "texts": sources_of(flags),
+        "load": flags.load,
+    }
+
+    def check_identity(found: Json) -> None:
+        there = found["identity"]
+        check_equal({name: there[name] for name in wanted}, wanted, path.name)
+
+    COMPOUND_FILE.read(path, check_identity)
+
+
+def _point_of(load: OpenLoad, drawing: ProgramDraw, name: str, found: Json) -> LoadPoint:
+    """The operating point in a file.
+
+    Raises:
+        UsageError: The file has no load, or that of another one.
+    """
+    require("load" in found, f"{name} has no load", "Measure into another file")
+    return point_from_json(load, drawing, found["load"]["found"], name)
 
 
 class _Part:
@@ -164,7 +203,7 @@ class _Part:
     def __init__(self, flags: CompoundFlags, model: BenchModel) -> None:
         self._flags, self._model = flags, model
         self._began_s = time.monotonic()
-        self._quiet = QuietMachine(cast(Busy, flags.busy))
+        self._quiet = QuietMachine(flags.busy)
         self._times_s: dict[str, float] = {}
         self._asked = arms_config(flags, model)
 
@@ -212,10 +251,7 @@ class _Part:
         )
         drawing, path, earlier = self._model.drawing, flags.resume, None
         if path is not None and path.exists():
-            there = read_json(path, SCHEMA, "Give --resume a file of agentrt bench compound")
-            if "load" not in there:
-                raise UsageError(f"{path.name} has no load", hint="Measure into another file")
-            earlier = point_from_json(load, drawing, there["load"]["found"], path.name)
+            earlier = COMPOUND_FILE.read(path, partial(_point_of, load, drawing, path.name))
         return run_load(
             load,
             drawing,
@@ -266,12 +302,17 @@ class _Part:
         path = self._flags.resume
         if path is None or not path.exists():
             return config
-        there = read_json(path, SCHEMA, "Give --resume a file of agentrt bench compound")
-        room = {name: there["identity"][name] for name in _ROOM}
         wanted = self._identity(config.served)
-        check_equal(there["identity"], wanted | room, path.name)
-        if any(room[name] < wanted[name] for name in _ROOM):
-            check_equal(there["identity"], wanted, path.name)
+
+        def room_of(found: Json) -> Json:
+            there = found["identity"]
+            room = {name: there[name] for name in _ROOM}
+            check_equal(there, wanted | room, path.name)
+            if any(room[name] < wanted[name] for name in _ROOM):
+                check_equal(there, wanted, path.name)
+            return room
+
+        room = COMPOUND_FILE.read(path, room_of)
         return replace(config, served=replace(config.served, **room))
 
     def _identity(self, served: Served) -> Json:

@@ -62,15 +62,25 @@ def measured_live(folder: Path, repeats: int) -> dict[str, dict[str, Any]]:
         BenchFailed: A program could not be run at all.
     """
     found = {}
-    for name, inputs in CASES.items():
-        file = folder / f"{name}.py"
-        if file.exists():
-            log(f"running {name} live")
-            runs = _runs(file, [*inputs[:1], *(list(inputs) * repeats)])
-            found[name] = summary_of(runs[1:])
+    for name, file in live_programs(folder).items():
+        log(f"running {name} live")
+        inputs = CASES[name]
+        runs = _runs(file, [*inputs[:1], *(list(inputs) * repeats)])
+        found[name] = summary_of(runs[1:])
+    return found
+
+
+def live_programs(folder: Path) -> dict[str, Path]:
+    """The programs of a folder that there are inputs for, by name.
+
+    Raises:
+        UsageError: The folder has none of them.
+    """
+    files = {name: folder / f"{name}.py" for name in CASES}
+    found = {name: file for name, file in files.items() if file.is_file()}
     if not found:
         raise UsageError(
-            f"{folder} has none of {', '.join(f'{name}.py' for name in CASES)}",
+            f"{folder} has none of {', '.join(file.name for file in files.values())}",
             hint="Give --live the folder `programs` of the repository",
         )
     return found

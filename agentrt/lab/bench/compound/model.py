@@ -54,15 +54,21 @@ def bench_model(
     Raises:
         UsageError: There is no such shape or scale.
     """
-    if name == EMBEDDED:
-        path = Path(embedded.path())
-        shape = shape_in(path)
-    else:
-        shape = shape_named(name)
-        path = checkpoint(shape)
+    shape = model_shape(name)
+    scaled = scale_of(scale, shape)  # read before weights are written
+    path = Path(embedded.path()) if name == EMBEDDED else checkpoint(shape)
     spell = KeySpeller(words_of(path / "tokenizer.json"))
-    drawing = ProgramDraw(scale_of(scale, shape), sizes, seed, spell, shape.window_tokens)
+    drawing = ProgramDraw(scaled, sizes, seed, spell, shape.window_tokens)
     return BenchModel(path, shape, drawing)
+
+
+def model_shape(name: str) -> ModelShape:
+    """Shape of the embedded model, or a named one.
+
+    Raises:
+        UsageError: There is no such shape.
+    """
+    return shape_in(Path(embedded.path())) if name == EMBEDDED else shape_named(name)
 
 
 def scale_of(text: str, shape: ModelShape) -> Scale:

@@ -10,11 +10,10 @@ from typing import Any
 
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound, play_from
 from agentrt.lab.bench.compound.plan import Round, RoundKey
+from agentrt.lab.bench.flags import COMPOUND_FILE
 from agentrt.lab.equal_facts import check_equal
-from agentrt.lab.result_file import read_json
 from agentrt.lab.workloads.step_sample import StepSample
 
-SCHEMA = "agentrt.bench.compound/2"
 Json = dict[str, Any]
 
 
@@ -96,20 +95,23 @@ def read_log(path: Path, identity: Mapping[str, Any]) -> PlayLog:
     Raises:
         UsageError: The file cannot be read, or was measured with something else.
     """
-    found = read_json(path, SCHEMA, "Give --resume a file of agentrt bench compound")
-    check_equal(found["identity"], identity, path.name)
-    return PlayLog(
-        identity=found["identity"],
-        samples={
-            arm["name"]: ArmSamples([play_from(play) for play in arm["plays"]])
-            for arm in found["arms"]
-        },
-        arms={arm["name"]: {key: arm[key] for key in ("config", "about")} for arm in found["arms"]},
-        choices=found["choices"],
-        reaches=found["reaches"],
-        bounds=found["bounds"],
-        parts=found["parts"],
-    )
+
+    def log_of(found: Mapping[str, Any]) -> PlayLog:
+        check_equal(found["identity"], identity, path.name)
+        arms = found["arms"]
+        return PlayLog(
+            identity=found["identity"],
+            samples={
+                arm["name"]: ArmSamples([play_from(play) for play in arm["plays"]]) for arm in arms
+            },
+            arms={arm["name"]: {key: arm[key] for key in ("config", "about")} for arm in arms},
+            choices=found["choices"],
+            reaches=found["reaches"],
+            bounds=found["bounds"],
+            parts=found["parts"],
+        )
+
+    return COMPOUND_FILE.read(path, log_of)
 
 
 def left_in_words(log: PlayLog, left: Iterable[tuple[str, Round]]) -> str:

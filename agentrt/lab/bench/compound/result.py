@@ -21,10 +21,10 @@ from agentrt.lab.bench.compound.figures import hit_rate, mean_split
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.open_arms import PLAIN
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
-from agentrt.lab.bench.compound.play_log import SCHEMA
 from agentrt.lab.bench.compound.ratios import geometric_ratio, paired, ratio
 from agentrt.lab.bench.compound.run import CompoundRun, is_ours
 from agentrt.lab.bench.compound.work import work_of
+from agentrt.lab.bench.flags import COMPOUND_FILE
 from agentrt.lab.code_version import code_version
 from agentrt.lab.result_file import header, machine
 
@@ -79,7 +79,7 @@ def to_json(run: CompoundRun) -> Json:
     ours = max((name for name in samples if is_ours(name)), key=_is_default, default=None)
     compared = comparison(samples, labels, ours) if ours else {"peers": {}}
     return {
-        **header(SCHEMA),
+        **header(COMPOUND_FILE.schema),
         "identity": plays.identity,
         "labels": labels,
         "totals": {

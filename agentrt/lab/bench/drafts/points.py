@@ -6,10 +6,10 @@ from itertools import product
 
 from agentrt.base.record import record
 from agentrt.lab.arms.served import PAGE_TOKENS
-from agentrt.lab.bench.drafts.texts import TEXT_KINDS, TextKind
+from agentrt.lab.bench.drafts.texts import QUESTIONS, TEXT_KINDS, TextKind
 from agentrt.lab.bench.flags import DraftsFlags
 from agentrt.lab.checkpoints.shapes import shape_named
-from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
+from agentrt.lab.checkpoints.weights import first_whole_word_id
 from agentrt.lab.flags import check_known, names, numbers, require
 
 EMBEDDED = "embedded"
@@ -45,19 +45,27 @@ def points_of(flags: DraftsFlags) -> list[DraftsPoint]:
     """
     texts, batches = names(flags.text), numbers(flags.batch, "--batch")
     check_known("--text", texts, TEXT_KINDS)
-    require(min(batches) >= 1, "--batch starts at 1", "Raise it")
     found: list[DraftsPoint] = []
     for name in names(flags.shape):
         if name == EMBEDDED:
+            asked = (1 + flags.counted) * max(batches)
+            require(
+                asked <= QUESTIONS,
+                f"{asked} questions are more than the {QUESTIONS} of the finance program",
+                "Lower --batch or --repeat",
+            )
             dtype = flags.dtype or "float32"
             found += [DraftsPoint(name, None, batch, dtype) for batch in batches]
             continue
-        words = shape_named(name).vocabulary - FIRST_WORD_ID
-        require(
-            flags.prompt + flags.new <= words,
-            f"{flags.prompt} + {flags.new} different words are more than the {words} of {name}",
-            "Lower --prompt or --new",
-        )
+        shape, tokens = shape_named(name), flags.prompt + flags.new
+        words = shape.vocabulary - first_whole_word_id(shape.vocabulary)
+        given = f"{flags.prompt} + {flags.new}"
+        for most, what in ((words, "different words"), (shape.window_tokens, "tokens")):
+            require(
+                tokens <= most,
+                f"{given} {what} are more than the {most} of {name}",
+                "Lower --prompt or --new",
+            )
         kinds = [kind for kind in TEXT_KINDS if kind in texts]
         dtype = flags.dtype or "bfloat16"
         found += [DraftsPoint(name, kind, batch, dtype) for kind, batch in product(kinds, batches)]

@@ -99,6 +99,14 @@ def _filled(words: Sequence[int], tokens: int, drawn: random.Random) -> list[int
 
 def questions_of(count: int) -> list[str]:
     """Different questions about prices, in an order that is always the same."""
+    found = _questions()
+    random.Random("questions").shuffle(found)
+    if count > len(found):
+        raise ValueError(f"there are {len(found)} questions, not {count}")
+    return found[:count]
+
+
+def _questions() -> list[str]:
     spans = [
         (first, last)
         for first in range(_FIRST_YEAR, _LAST_YEAR)
@@ -113,7 +121,8 @@ def questions_of(count: int) -> list[str]:
             found += [
                 f"Which returned more {years}, {symbol} or {other}?" for other in _SYMBOLS[at + 1 :]
             ]
-    random.Random("questions").shuffle(found)
-    if count > len(found):
-        raise ValueError(f"there are {len(found)} questions, not {count}")
-    return found[:count]
+    return found
+
+
+QUESTIONS = len(_questions())
+"""Different questions that there are."""

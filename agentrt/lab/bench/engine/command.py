@@ -7,6 +7,7 @@ from typing import get_args
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import ActivationChoice, KvCacheDtype, WeightChoice
 from agentrt.base.expert_memory import expert_memory
+from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine.points import points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
 from agentrt.lab.bench.engine.sweep import measure
@@ -33,9 +34,9 @@ def check(flags: EngineFlags) -> None:
     check_known("--activations", (flags.activations,), get_args(ActivationChoice))
     check_known("--kv-cache-dtype", (flags.kv_cache_dtype,), get_args(KvCacheDtype))
     expert_memory(flags.expert_memory, "--expert-memory {!r}")
-    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
     on_cpu = flags.device == "cpu" or not {"llama.cpp", "openvino"} & {*flags.peers}
     require(on_cpu, "llama.cpp and OpenVINO are built for the CPU only", "Use --peer hf")
+    peer_files().check(*flags.peers)
 
 
 def run_engine_bench(flags: EngineFlags) -> None:

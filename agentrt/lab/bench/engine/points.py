@@ -88,11 +88,8 @@ def points_of(shape: ModelShape, flags: EngineFlags) -> list[SweepPoint]:
     Raises:
         UsageError: A flag is no list of numbers, or a point does not fit the shape.
     """
-    require(flags.new >= 2, f"--new {flags.new} leaves no decode step", "Give at least 2")
     shared, prompts = numbers(flags.shared, "--shared"), numbers(flags.prompt, "--prompt")
     batches = numbers(flags.batch, "--batch")
-    least = min(*prompts, *batches) >= 1 and min(shared) >= 0
-    require(least, "--batch and --prompt start at 1, --shared at 0", "Raise them")
     found = [
         SweepPoint(
             batch, first + prompt, flags.new, first, dtype, flags.weights, flags.kv_cache_dtype

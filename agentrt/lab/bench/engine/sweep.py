@@ -57,7 +57,6 @@ def measure(
     """
     saved = bool(flags.peers) or 2 * shape.parameters <= _WORTH_SAVING_BYTES
     files = peer_files(checkpoint(shape, with_weights=saved))
-    files.check(*flags.peers)
     arms = ArmPool()
     pace = WorkPace("points", len(points))
     try:

@@ -9,7 +9,7 @@ from rich.table import Table
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import WeightChoice
 from agentrt.base.expert_memory import expert_memory
-from agentrt.lab.bench.experts.measure import OURS, ExpertArms, measure
+from agentrt.lab.bench.experts.measure import OTHERS, OURS, ExpertArms, measure
 from agentrt.lab.bench.experts.result import ExpertsPoint, to_json
 from agentrt.lab.bench.flags import ExpertsFlags
 from agentrt.lab.bench.paired_steps import median_ms
@@ -34,8 +34,14 @@ def check(flags: ExpertsFlags) -> None:
     check_known("--weights", names(flags.weights), get_args(WeightChoice))
     for memory in names(flags.memory):
         expert_memory(memory, "--memory {!r}")
-    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 5 or more")
-    require(flags.new >= 2, f"--new {flags.new} has no decode step", "Give 2 or more")
+    if others := tuple(one for one in names(flags.others) if one):
+        check_known("--others", others, OTHERS)
+    window = shape_named(flags.shape).window_tokens
+    require(
+        flags.prompt + flags.new <= window,
+        f"{flags.prompt} + {flags.new} tokens do not fit the {window} of {flags.shape}",
+        "Lower --prompt or --new",
+    )
 
 
 def run_experts_bench(flags: ExpertsFlags) -> None:

@@ -28,6 +28,8 @@ from agentrt.lab.progress import log
 
 OURS = "ours"
 PEER = "transformers grouped_mm"
+OTHERS = ("eager", "batched_mm")
+"""Further ways of transformers to compute experts."""
 Round = Callable[[list[list[int]], int], dict[str, Any]]
 
 

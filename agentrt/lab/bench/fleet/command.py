@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.program_arm import client_arm, fleet_arm
@@ -18,22 +19,22 @@ from agentrt.lab.arms.vllm_server import BLOCK_TOKENS
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw, load_draws
 from agentrt.lab.bench.compound.load_truth import truths_of
-from agentrt.lab.bench.compound.model import bench_model
+from agentrt.lab.bench.compound.model import bench_model, model_shape, scale_of
 from agentrt.lab.bench.compound.plan import Round
-from agentrt.lab.bench.flags import FleetBenchFlags
+from agentrt.lab.bench.fleet.flags import FLEET_FILE, FleetBenchFlags
 from agentrt.lab.bench.fleet.fleet_play import FleetPlay, play_from_json
 from agentrt.lab.bench.fleet.fleet_targets import CLIENT, KNOWING, OURS, fleet_targets
 from agentrt.lab.bench.fleet.replicas import Replicas, cores_of, replica_plan
 from agentrt.lab.bench.fleet.run import FleetRun, StrongestClient
 from agentrt.lab.equal_facts import check_equal
+from agentrt.lab.flags import check_known
 from agentrt.lab.quiet_machine import QuietMachine
-from agentrt.lab.result_file import commit, header, machine, read_json, write_json
+from agentrt.lab.result_file import commit, header, machine, write_json
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.site_limits import site_limits
 from agentrt.lab.workloads.trace import prompt_tokens
 from agentrt.scheduler.estimates.step_model import StepTime
 
-SCHEMA = "agentrt.bench.fleet/2"
 _ROOM = 1.1  # least memory divided by the longest request
 _WARM = 1000
 """Number of the draw from which our arms learn, so that more draws do not move it."""
@@ -50,7 +51,11 @@ def run_fleet_bench(flags: FleetBenchFlags) -> None:
             something else.
         BenchFailed: An arm or a server failed.
     """
+    scale_of(flags.scale, model_shape(flags.shape))
+    if flags.dtype:
+        check_known("--dtype", (flags.dtype,), tuple(DTYPE_BYTES))
     kept = _kept(flags)
+    peer_files().check("vllm")
     model = bench_model(flags.shape, scale=flags.scale, seed=flags.seed)
     drawing = model.drawing
     draws = load_draws(flags.draws, flags.programs, drawing, 1, flags.longest)
@@ -59,7 +64,6 @@ def run_fleet_bench(flags: FleetBenchFlags) -> None:
     least = int(_ROOM * largest_tokens((*draws, warm))) // PAGE_TOKENS * PAGE_TOKENS
     served = Served(model.path, flags.dtype or "float32", kv_tokens=max(flags.kv_tokens, least))
     files = peer_files(model.path)
-    files.check("vllm")
     plan = plans_of("vllm", served, files, cores=1)[0]
     limits, truths = site_limits(programs), truths_of(programs, StepTime())
 
@@ -73,7 +77,7 @@ def run_fleet_bench(flags: FleetBenchFlags) -> None:
     with ExitStack() as stack:
         plans = [replica_plan(plan, core, flags.requests) for core in cores_of(flags.replicas)]
         replicas = Replicas(plans, stack)
-        run = FleetRun(replicas, round_at, QuietMachine(flags.busy_kind), kept=kept, on_play=write)
+        run = FleetRun(replicas, round_at, QuietMachine(flags.busy), kept=kept, on_play=write)
         run.open(CLIENT, ArmProcess(client_arm("asyncio", plans[0], files), server=replicas), stack)
         client = run.strongest_client(
             draws,
@@ -116,7 +120,7 @@ def lines_of(result: Mapping[str, Any], plays: Sequence[FleetPlay]) -> list[str]
 def _facts(flags: FleetBenchFlags) -> dict[str, Any]:
     """Command, code, machine and flags."""
     return {
-        **header(SCHEMA),
+        **header(FLEET_FILE.schema),
         "commit": commit(),
         "machine": machine(),
         "flags": {name: str(value) for name, value in asdict(flags).items()},
@@ -131,14 +135,17 @@ def _kept(flags: FleetBenchFlags) -> list[FleetPlay]:
     """
     if flags.resume is None or not flags.resume.exists():
         return []
-    there = read_json(flags.resume, SCHEMA, "Give --resume a file of agentrt bench fleet")
     here, name = _facts(flags), flags.resume.name
-    check_equal(there.get("commit"), here["commit"], f"{name}: commit")
-    for fact in ("processor", "cores", "python"):
-        check_equal(there["machine"].get(fact), here["machine"][fact], f"{name}: {fact}")
-    for flag in here["flags"].keys() - set(_FREE_FLAGS):
-        check_equal(there["flags"].get(flag), here["flags"][flag], f"{name}: --{flag}")
-    return [play_from_json(one) for one in there["every_play"]]
+
+    def plays_of(there: Mapping[str, Any]) -> list[FleetPlay]:
+        check_equal(there.get("commit"), here["commit"], f"{name}: commit")
+        for fact in ("processor", "cores", "python"):
+            check_equal(there["machine"].get(fact), here["machine"][fact], f"{name}: {fact}")
+        for flag in here["flags"].keys() - set(_FREE_FLAGS):
+            check_equal(there["flags"].get(flag), here["flags"][flag], f"{name}: --{flag}")
+        return [play_from_json(one) for one in there["every_play"]]
+
+    return FLEET_FILE.read(flags.resume, plays_of)
 
 
 def _result(
