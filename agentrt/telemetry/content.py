@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ REDACTED = "[redacted]"
 CUT = "…"
 
 _SECRET_KEY = re.compile(r"authorization|api[-_]?key|token|secret|password|cookie", re.IGNORECASE)
-_COUNTED = re.compile(r"tokens?$|_tokens\b|token_count", re.IGNORECASE)  # sizes, not secrets
+_COUNTED = re.compile(r"tokens$|_tokens\b|token_count", re.IGNORECASE)  # sizes, not secrets
 _SECRET_VALUE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*")
 
 
@@ -84,7 +84,12 @@ def sanitize_text(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Text without anything that looks like a key, and as the user's own function redacts it."""
+    """Text without anything that looks like a key, and as the user's own function redacts it.
+
+    A text that is JSON as a whole, such as a typed answer, also loses what is under secret keys.
+    """
+    if text[:1] in ("{", "[") and may_hold_secrets(text):
+        text = _without_secret_keys(text)
     if "sk-" in text or "earer" in text:
         text = _SECRET_VALUE.sub(REDACTED, text)
     return redacted(text)
@@ -92,14 +97,7 @@ def redact(text: str) -> str:
 
 def redact_deep(value: Any) -> Any:
     """A value as JSON has it, with each text redacted, and texts under secret keys left out."""
-    if isinstance(value, dict):
-        return {
-            key: REDACTED if _is_secret(key) and isinstance(part, str) else redact_deep(part)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [redact_deep(part) for part in value]
-    return redact(value) if isinstance(value, str) else value
+    return _redacted(value, redact)
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -116,6 +114,30 @@ def truncate(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
         return text
     kept_bytes = limit_bytes - len(CUT.encode())
     return raw[:kept_bytes].decode(errors="ignore") + CUT
+
+
+def _without_secret_keys(text: str) -> str:
+    """A JSON text without what is under secret keys; any other text, and one without any, as is."""
+    try:
+        value = json.loads(text)
+        kept = _redacted(value, str)
+    except (ValueError, RecursionError):
+        return text
+    return text if kept == value else json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+def _redacted(value: Any, redaction: Callable[[str], str], *, is_secret: bool = False) -> Any:
+    """A value with each of its texts redacted, or left out anywhere under a secret key."""
+    if isinstance(value, dict):
+        return {
+            key: _redacted(part, redaction, is_secret=is_secret or _is_secret(key))
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_redacted(part, redaction, is_secret=is_secret) for part in value]
+    if not isinstance(value, str):
+        return value
+    return REDACTED if is_secret else redaction(value)
 
 
 def _sanitize_value(key: str, value: Any) -> Any:

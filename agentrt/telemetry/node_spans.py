@@ -17,6 +17,9 @@ from agentrt.telemetry.node_attributes import given_attributes
 from agentrt.telemetry.run_clock import RunClock
 from agentrt.telemetry.span import Attributes, Span, SpanEvent
 
+_OF_EVENT = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL, names.RESPONSE_MODEL)
+"""Attributes that the event of content repeats: it may be kept apart from its span."""
+
 
 def linked_nodes(node: NodeRecord) -> list[tuple[NodeId, str]]:
     """Nodes that the span of a node links to, each with how: its data edges, and its fork."""
@@ -50,7 +53,9 @@ class NodeDescriptions:
             if self._capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
                 span.attributes.update(content)
             if self._capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
-                span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, content),)
+                told = span.attributes
+                known = {name: told[name] for name in _OF_EVENT if name in told}
+                span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, known | content),)
         if node.finished is not None and node.finished.error is not None:
             span.error = self.error_text(node.finished.error)
         if node.first_token_at_s is not None:

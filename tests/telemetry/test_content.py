@@ -6,10 +6,24 @@ from typing import Any
 import pytest
 
 from agentrt.analysis import RunRecord
-from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.events import NodeDeclared, NodeFinished, RunFinished, RunStarted
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.protocol.events import (
+    NodeDeclared,
+    NodeFinished,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+)
 from agentrt.telemetry import Span, build
-from agentrt.telemetry.content import LIMIT_BYTES, capture_of, sanitize, sanitize_json, truncate
+from agentrt.telemetry.content import (
+    LIMIT_BYTES,
+    capture_of,
+    redact,
+    redact_deep,
+    sanitize,
+    sanitize_json,
+    truncate,
+)
 
 RUN = RunId("00000000000000a1")
 MESSAGES = json.dumps(
@@ -27,6 +41,7 @@ def chat_span(capture: Any) -> Span:
             NodeDeclared(
                 RUN, NodeId("p/g"), "generate", "g", NodeId("p"), (), "p.py:2", 5.0, attributes=told
             ),
+            RequestSent(RUN, NodeId("p/g"), RequestId(1), "embedded", "tiny", True, 5.1),
             NodeFinished(RUN, NodeId("p/g"), "ok", 6.0),
             NodeFinished(RUN, NodeId("p"), "ok", 6.0),
             RunFinished(RUN, "ok", 6.0),
@@ -53,6 +68,8 @@ def test_content_may_go_to_an_event() -> None:
     assert "gen_ai.input.messages" not in span.attributes
     (event,) = span.events
     assert event.name == "gen_ai.client.inference.operation.details"
+    assert event.attributes["gen_ai.operation.name"] == "chat"  # required, as it may stand alone
+    assert event.attributes["gen_ai.request.model"] == "tiny"
     assert "sk-" not in str(event.attributes)
 
 
@@ -87,6 +104,37 @@ def test_secret_keys_and_values_are_redacted() -> None:
         "gen_ai.usage.input_tokens": 5,
         "agentrt.note": "call with [redacted] now",
     }
+
+
+def test_texts_somewhere_under_a_secret_key_are_left_out() -> None:
+    given = {
+        "access_token": "abc",
+        "token": "abc",
+        "cookies": {"session": ["abc"], "age": 3},
+        "max_tokens": "all",
+        "name": "Ada",
+    }
+    assert redact_deep(given) == {
+        "access_token": "[redacted]",
+        "token": "[redacted]",
+        "cookies": {"session": ["[redacted]"], "age": 3},
+        "max_tokens": "all",
+        "name": "Ada",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('{"user": "Ada", "password": "abc"}', '{"user":"Ada","password":"[redacted]"}'),
+        ('[{"api_key": "abc"}]', '[{"api_key":"[redacted]"}]'),
+        ('{"user": "Ada", "password": null}', '{"user": "Ada", "password": null}'),
+        ('{"password": "abc", ', '{"password": "abc", '),  # no JSON
+        ("[" * 100_000 + '"password"', "[" * 100_000 + '"password"'),
+    ],
+)
+def test_a_text_that_is_json_loses_what_is_under_secret_keys(text: str, kept: str) -> None:
+    assert redact(text) == kept
 
 
 @pytest.mark.parametrize(
