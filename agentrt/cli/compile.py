@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
@@ -71,7 +72,7 @@ def compile_command(
     require_packages("agentrt compile")
     if dtype not in DTYPES:
         raise UsageError(f"--dtype {dtype} is none", hint=f"Give one of {', '.join(DTYPES)}")
-    from agentrt.cli.quantize import model_path
+    from agentrt.cli.quantize import model_path, progress_lines
     from agentrt.engine.runner.model_compiler import compile_model
 
     source = model_path(model)
@@ -89,7 +90,8 @@ def compile_command(
         if not quiet:
             sys.stderr.write(f"{doing}\n")
 
-    result = compile_model(config, target, tell)
+    on_layer = progress_lines("layers", time.monotonic, quiet=quiet)
+    result = compile_model(config, target, tell, on_layer)
     sys.stdout.write(_as_json(target, result) if as_json else _as_text(target, result))
     return 0
 

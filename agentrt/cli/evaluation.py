@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentrt.lab.evaluation.engine_choice import EvaluationConfig
     from agentrt.lab.evaluation.suite import Case, Suite
     from agentrt.lab.evaluation.verdicts import Verdict
+    from agentrt.lab.progress import WorkPace
 
 Key = tuple[str, str]
 """Names of a configuration and of a case."""
@@ -74,20 +75,36 @@ class Evaluation:
 
         Judges come last: beside the runs they would be in the way of an engine on this machine.
         """
+        from agentrt.lab.progress import WorkPace, log
+
+        cases = len(self._runs)
+        due = {config.name: len(self._due(config, cases)) for config in self._configs}
+        pace = WorkPace("cases", sum(due.values()))
         for config in self._configs:
-            await self.run(config, len(self._runs))
+            if due[config.name]:
+                log(f"{config.name}: {due[config.name]} of {cases} cases")
+            await self.run(config, cases, pace)
         await self.judge()
 
-    async def run(self, config: EvaluationConfig, cases: int) -> None:
+    async def run(self, config: EvaluationConfig, cases: int, pace: WorkPace | None = None) -> None:
         """Run the first cases under a configuration, as far as they have no result yet.
+
+        Args:
+            config: The configuration.
+            cases: Number of the cases.
+            pace: Pace of the work that this is a part of; None has one of its own.
 
         Raises:
             BackendError: The engine does not start or has failed.
             UsageError: A case does not fit a scorer.
         """
-        runs = self._runs[:cases]
-        due = [run for run in runs if (config.name, run.case.name) not in self._results]
-        await self._run(config, due, self._add, judged=not self._judges)
+        due = self._due(config, cases)
+        await self._run(config, due, self._add, judged=not self._judges, pace=pace)
+
+    def _due(self, config: EvaluationConfig, cases: int) -> list[CaseRun]:
+        """Those of the first cases that have no result under a configuration."""
+        known = self._results
+        return [run for run in self._runs[:cases] if (config.name, run.case.name) not in known]
 
     async def time_again(self, config: EvaluationConfig, cases: Sequence[int], turn: int) -> None:
         """Run cases once more, for their latencies alone, as far as the turn has not run them.
@@ -127,17 +144,25 @@ class Evaluation:
         add: Callable[[CaseResult], None],
         *,
         judged: bool,
+        pace: WorkPace | None = None,
     ) -> None:
         from agentrt.lab.evaluation.case_runs import run_cases
+        from agentrt.lab.progress import WorkPace
 
         if due:
+            counted = pace or WorkPace(f"cases of {config.name}", len(due))
+
+            def end(result: CaseResult) -> None:
+                add(result)
+                counted.done()
+
             await run_cases(
                 self._program,
                 due,
                 config,
                 self._suite.scorers,
                 plain=self._data_of,
-                on_result=add,
+                on_result=end,
                 judged=judged,
                 concurrency=self._concurrency,
                 seed=self._seed,
@@ -185,7 +210,9 @@ class Evaluation:
     async def _judge(self, waiting: Sequence[CaseResult]) -> None:
         """Complete results with the verdicts of all judges."""
         from agentrt.lab.evaluation.verdicts import judge_results, with_verdicts
+        from agentrt.lab.progress import WorkPace
 
+        pace = WorkPace("verdicts", len(waiting) * len(self._judges))
         verdicts: dict[Key, list[Verdict]] = {(one.config, one.case): [] for one in waiting}
         cases = {one.name: one for one in self._suite.cases}
 
@@ -194,6 +221,7 @@ class Evaluation:
             found.append(verdict)
             if len(found) == len(self._judges):
                 self._add(with_verdicts(result, found, len(self._suite.scorers)))
+            pace.done()
 
         for judge, config, typed in zip(self._judges, self._judging, self._arguments, strict=True):
             if not waiting:

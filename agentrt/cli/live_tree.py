@@ -19,7 +19,7 @@ from rich.text import Text
 from agentrt.analysis import RunRecord
 from agentrt.base.clock import Clock
 from agentrt.base.ids import RunId
-from agentrt.base.pace import pace_text, time_text
+from agentrt.base.pace import time_text
 from agentrt.cli.progress import Progress
 from agentrt.cli.results_alone import is_same_file
 from agentrt.cli.run_tree.from_events import LiveRunTree
@@ -196,9 +196,7 @@ class LiveTree(Progress):
         """Lines below the tree: the pace of many runs, and the engine's last step."""
         state = self._runs_tree
         if self._runs > 1 and state.began_at_s is not None:
-            spent_s = self._clock.now_s() - state.began_at_s
-            failed = f", {state.runs_failed} failed" if state.runs_failed else ""
-            yield pace_text(state.runs_done, self._runs, spent_s, "runs done") + failed
+            yield state.pace(self._clock.now_s())
         last = state.step
         if last is not None and last.step is not None:
             batch = last.step.prefill_tokens + last.step.decode_tokens

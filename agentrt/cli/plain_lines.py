@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from agentrt.base.money import money_text
-from agentrt.base.pace import pace_text
 from agentrt.cli.progress import Progress
 from agentrt.cli.results_alone import is_same_file
 from agentrt.cli.run_tree.from_events import LiveRunTree
@@ -60,13 +59,12 @@ class PlainLines(Progress):
 
     def _count(self) -> None:
         """Write how many runs are done, once a second at most, and when all are."""
-        done, began_s, at_s = self._tree.runs_done, self._tree.began_at_s, self._tree.ended_at_s
-        assert began_s is not None
+        done, at_s = self._tree.runs_done, self._tree.ended_at_s
         assert at_s is not None
         is_due = self._counted_at_s is None or at_s - self._counted_at_s >= LINE_EVERY_S
         if is_due or done == self._runs:
             self._counted_at_s = at_s
-            self._line(pace_text(done, self._runs, at_s - began_s, "runs done"))
+            self._line(self._tree.pace(at_s))
 
     def _line(self, text: str) -> None:
         self.close()

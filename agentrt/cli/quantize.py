@@ -157,7 +157,7 @@ def quantize(
         settings,
         calibration=texts.get("--calibrate", ()),
         held_out=texts.get("--held-out", ()),
-        on_progress=(lambda done, total: None) if quiet else progress_lines(time.monotonic),
+        on_progress=progress_lines("matrices", time.monotonic, quiet=quiet),
     )
     sys.stdout.write(_as_json(out, method, result) if as_json else _as_text(out, result))
     return 0
@@ -170,20 +170,24 @@ def model_path(model: str) -> Path:
     return named_model(model, embedded.path())
 
 
-def progress_lines(now_s: Callable[[], float]) -> Callable[[int, int], None]:
+def progress_lines(
+    unit: str, now_s: Callable[[], float], *, quiet: bool = False
+) -> Callable[[int, int], None]:
     """A line of progress every few seconds, on standard error.
 
     Args:
+        unit: Name of the units that are counted.
         now_s: Clock.
+        quiet: Write nothing.
     """
     began_s = told_s = now_s()
 
     def tell(done: int, total: int) -> None:
         nonlocal told_s
         at_s = now_s()
-        if at_s - told_s >= _LINE_EVERY_S:
+        if at_s - told_s >= _LINE_EVERY_S and not quiet:
             told_s = at_s
-            sys.stderr.write(f"{pace_text(done, total, at_s - began_s, 'matrices')}\n")
+            sys.stderr.write(f"{pace_text(done, total, at_s - began_s, unit)}\n")
 
     return tell
 

@@ -14,6 +14,7 @@ from agentrt.protocol.events import (
     FirstToken,
     NodeDeclared,
     NodeFinished,
+    Outcome,
     RequestSent,
     RunFinished,
     RunStarted,
@@ -43,13 +44,13 @@ def end() -> list[Event]:
     ]
 
 
-def one_run(number: int, ended_at_s: float) -> list[Event]:
+def one_run(number: int, ended_at_s: float, outcome: Outcome = "ok") -> list[Event]:
     run = RunId(f"{number:016x}")
     return [
         RunStarted(run, "finance", "finance.py:finance", 0.0, 0),
         NodeDeclared(run, ROOT, "program", "finance", None, (), "finance.py:40", 0.0),
-        NodeFinished(run, ROOT, "ok", ended_at_s),
-        RunFinished(run, "ok", ended_at_s),
+        NodeFinished(run, ROOT, outcome, ended_at_s),
+        RunFinished(run, outcome, ended_at_s),
     ]
 
 
@@ -84,6 +85,16 @@ def test_a_batch_counts_runs_with_its_rate_and_the_time_left() -> None:
     lines.emit("left out")
     lines.on_events(end())
     assert out.getvalue() == "1/3 runs done, 1.7 a second, about 1 s left\n"
+
+
+def test_a_batch_counts_runs_that_failed() -> None:
+    out = io.StringIO()
+    lines = PlainLines(3, out)
+    lines.on_events(one_run(1, 1.0))
+    lines.on_events(one_run(2, 2.0, "failed"))
+    assert out.getvalue().splitlines()[-1] == (
+        "2/3 runs done, 1.0 a second, about 1 s left, 1 failed"
+    )
 
 
 def test_a_batch_writes_a_line_a_second_at_most_and_the_last_one() -> None:

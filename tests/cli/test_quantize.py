@@ -110,7 +110,7 @@ def test_no_model_is_one_error(inside: Callable[..., Any], tmp_path: Path) -> No
 
 def test_long_work_tells_its_rate_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     clock = FakeClock()
-    tell = progress_lines(clock.now_s)
+    tell = progress_lines("matrices", clock.now_s)
     for done in range(1, 31):
         clock.advance(2.0)
         tell(done, 120)

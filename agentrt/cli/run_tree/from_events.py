@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentrt.analysis.stage import Label
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.pace import pace_text
 from agentrt.cli.run_tree.node import RunTree, State, TreeNode, group_of
 from agentrt.protocol.events import (
     AttemptFailed,
@@ -95,6 +96,12 @@ class LiveRunTree:
                 node = self._nodes.get(event.run_id, {}).get(event.node_id)
                 if node is not None:
                     self._on_node(node, event)
+
+    def pace(self, at_s: float) -> str:
+        """How many runs are done at an instant and have failed, their rate, and the time left."""
+        spent_s = 0.0 if self.began_at_s is None else at_s - self.began_at_s
+        failed = f", {self.runs_failed} failed" if self.runs_failed else ""
+        return pace_text(self.runs_done, self._runs, spent_s, "runs done") + failed
 
     def take_finished(self) -> list[TreeNode]:
         """Nodes that ended since the last call, the programs of runs left out."""

@@ -62,7 +62,10 @@ class CompileResult:
 
 
 def compile_model(
-    config: EngineConfig, out: Path, on_progress: Progress = lambda doing: None
+    config: EngineConfig,
+    out: Path,
+    on_progress: Progress = lambda doing: None,
+    on_layer: Callable[[int, int], None] = lambda done, total: None,
 ) -> CompileResult:
     """Compile the model of `config.model_path` into the directory `out`.
 
@@ -70,6 +73,7 @@ def compile_model(
         config: Settings of the engine; those of weights and dtype are fixed by the result.
         out: A directory that does not exist, or a compiled model that is replaced.
         on_progress: Called with what is done next.
+        on_layer: Called with the number of layers that are packed, and of all.
 
     Raises:
         ModelInvalid: The model cannot be loaded, or is compiled already.
@@ -100,10 +104,10 @@ def compile_model(
         on_progress("packing its weights")
         weights = read_weights(shape, config.model_path, plan.dtype, plan.device, plan.quantisation)
         if fits_stack(shape, plan.dtype):
-            writer = write_stack(kernels, shape, stack_weights(shape, weights), draft)
+            writer = write_stack(kernels, shape, stack_weights(shape, weights), draft, on_layer)
         else:
             try:
-                writer = write_layers(shape, weights, plan.linear_backend, draft)
+                writer = write_layers(shape, weights, plan.linear_backend, draft, on_layer)
             except ValueError as error:
                 raise _uncompilable(plan, str(error)) from error
         write_codec_files(config.model_path, draft)

@@ -23,6 +23,7 @@ import typer
 
 from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
 from agentrt.base.errors import AgentrtError, EngineUnavailable
+from agentrt.base.pace import pace_text
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
@@ -137,8 +138,8 @@ def check_gpu(
         },
     }
     chosen = {name: one for name, one in parts.items() if name.split()[0] in kinds}
-    for number, (name, measure) in enumerate(chosen.items(), 1):
-        log(f"{name} (part {number} of {len(chosen)}, {monotonic() - began_s:.0f} s gone)")
+    for number, (name, measure) in enumerate(chosen.items()):
+        log(f"{name}; {pace_text(number, len(chosen), monotonic() - began_s, 'parts')}")
         found["parts"][name] = result = _guarded(measure)
         if "error" in result:
             log(f"{name} failed: {result['error']}")

@@ -23,12 +23,17 @@ def test_all_arms_take_turns_in_one_process(
     path = tmp_path / "experts.json"
     more = ["--weights", "checkpoint,int8", "--memory", "100KB", "--json", str(path)]
     assert answer([*MICRO, *more]) == 0
-    told = capsys.readouterr().out
+    told, progress = capsys.readouterr()
     arms = [
         *("ours bfloat16", "ours bfloat16 in 100KB", "ours int8", "ours int8 in 100KB"),
         *("transformers grouped_mm", "transformers eager"),
     ]
     assert all(arm in told for arm in arms)
+    turns = 3 * len(arms)  # two rounds, after one that warms up
+    paces = [line.rpartition("; ")[2] for line in progress.splitlines() if " a step; " in line]
+    assert [one.partition(",")[0] for one in paces] == [
+        f"{done}/{turns} turns" for done in range(1, turns + 1)
+    ]
     (point,) = json.loads(path.read_text("utf-8"))["points"]
     assert list(point["samples"]) == arms
     assert all(len(samples) == 2 for samples in point["samples"].values())

@@ -6,7 +6,7 @@ native call of dense decoders, but for those of experts, which have a native cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,9 +33,20 @@ _BESIDE_EXPERTS = 4
 
 
 def write_layers(
-    shape: DecoderShape, weights: Weights, backend: LinearBackend, folder: Path
+    shape: DecoderShape,
+    weights: Weights,
+    backend: LinearBackend,
+    folder: Path,
+    on_layer: Callable[[int, int], None],
 ) -> WeightWriter:
     """Write the weights of a checkpoint, which are consumed: memory holds one layer packed.
+
+    Args:
+        shape: Shape of the decoder.
+        weights: Its weights.
+        backend: Packs the matrices.
+        folder: The folder.
+        on_layer: Called with the number of layers that are written, and of all.
 
     Returns:
         What has written them, which knows their forms.
@@ -59,6 +70,7 @@ def write_layers(
                 _add_experts(writer, at, layer.inner)
             else:
                 _add_gated(writer, at, layer.inner)
+            on_layer(number + 1, shape.layers)
     return writer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torch import Tensor
@@ -20,9 +20,20 @@ _MATRICES = ("qkv", "out", "gate_up", "down")
 
 
 def write_stack(
-    kernels: CpuKernels, shape: DecoderShape, weights: StackWeights, folder: Path
+    kernels: CpuKernels,
+    shape: DecoderShape,
+    weights: StackWeights,
+    folder: Path,
+    on_layer: Callable[[int, int], None],
 ) -> WeightWriter:
     """Write the weights into a folder, layer after layer: memory holds one packed.
+
+    Args:
+        kernels: Packs the matrices.
+        shape: Shape of the decoder.
+        weights: Its weights.
+        folder: The folder.
+        on_layer: Called with the number of layers that are written, and of all.
 
     Returns:
         What has written them, which knows their forms.
@@ -34,6 +45,7 @@ def write_stack(
                 packed = _packed(kernels, getattr(layer, name), gated=name == "gate_up")
                 writer.add_matrix(f"{at}.{name}", packed)
             add_norms(writer, at, layer)
+            on_layer(number + 1, shape.layers)
         writer.add_matrix("head", _packed(kernels, Matrix(weights.head), gated=False))
         writer.add_plain(norm=weights.norm)
         writer.add_embedding(weights.embedding)

@@ -26,7 +26,7 @@ from agentrt.lab.bench.flags import AdaptersFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.weights import weights_of
 from agentrt.lab.flags import names
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 
 _WARMING_STEPS = 3
 FIRST_TOKEN = 300
@@ -52,7 +52,9 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[A
         SEVERAL: [1 + at % len(adapters) for at in range(batch)],
     }
     pages = flags.prompt // PAGE_TOKENS + 1
-    for weights in names(flags.weights):
+    formats = names(flags.weights)
+    pace = WorkPace("steps", len(formats) * (_WARMING_STEPS + flags.counted) * len(chosen))
+    for weights in formats:
         log(f"loading weights={weights}")
         config = EngineConfig(
             checkpoint(shape),
@@ -80,6 +82,7 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[A
                 runner.forward(parts)
                 if number >= 0:
                     samples[name].append(time.perf_counter() - began_s)
+                pace.done()
         yield AdaptersPoint(
             weights=weights,
             batch=batch,

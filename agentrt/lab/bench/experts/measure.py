@@ -24,7 +24,7 @@ from agentrt.lab.bench.experts.result import ExpertsPoint
 from agentrt.lab.bench.flags import ExpertsFlags
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import names, numbers
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 
 OURS = "ours"
 PEER = "transformers grouped_mm"
@@ -96,7 +96,9 @@ def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterato
     Raises:
         BenchFailed: Arms produced unlike numbers of tokens.
     """
-    for batch in numbers(flags.batch, "--batch"):
+    batches = numbers(flags.batch, "--batch")
+    pace = WorkPace("turns", len(batches) * (1 + flags.counted) * len(arms.rounds))
+    for batch in batches:
         load = os.getloadavg()[0]
         samples: dict[str, list[float]] = {name: [] for name in arms.rounds}
         for number in range(1 + flags.counted):
@@ -111,7 +113,7 @@ def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterato
                 if any(len(ids) != flags.new for ids in found["outputs"]):
                     raise BenchFailed(f"{name} did not produce {flags.new} tokens a sequence")
                 step_s = found["decode_s"] / found["decode_steps"]
-                log(f"B={batch} round {number}: {name} {1e3 * step_s:.1f} ms a step")
+                pace.done(f"B={batch} round {number}: {name} {1e3 * step_s:.1f} ms a step")
                 if number:
                     samples[name].append(step_s)
         yield ExpertsPoint(

@@ -27,7 +27,7 @@ from agentrt.lab.bench.serve.servers import (
     port_of,
 )
 from agentrt.lab.flags import check_known, names
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 from agentrt.lab.result_file import header, machine, write_json
 
 Json = dict[str, Any]
@@ -46,12 +46,14 @@ def run_serve_bench(flags: ServeFlags) -> None:
     parts = names(flags.parts)
     check_known("--parts", parts, tuple(_PARTS))
     found: Json = {**header(SCHEMA), "machine": machine(), "parts": {}}
+    pace = WorkPace("parts", len(parts))
     for part in parts:
         before = os.getloadavg()[0]
         result, line = _PARTS[part](flags)
         found["parts"][part] = {**result, "load_average": [before, os.getloadavg()[0]]}
         typer.echo(f"{line}; load {before:.1f} to {os.getloadavg()[0]:.1f}")
         write_json(flags.json_path, found)
+        pace.done(part)
 
 
 def _health(flags: ServeFlags) -> tuple[Json, str]:
