@@ -191,6 +191,14 @@ class TranscriptNode:
     cut_characters: int = 0
     record: Literal["node"] = "node"
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether its answer is that of its last attempt, which failed."""
+        if not self.attempts or self.answer is None or self.outcome == "ok":
+            return False
+        text = "".join(part.content for part in self.answer.parts if part.type == "text")
+        return text == self.attempts[-1].text
+
 
 @record
 class TranscriptEnd:

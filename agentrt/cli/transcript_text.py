@@ -171,9 +171,8 @@ def _turn(turn: NodeTurn, values: _Values, *, is_root: bool) -> Iterator[Block]:
             yield Block("rejected", attempt.error, "yellow")
         else:
             yield Block(f"attempt {number}", attempt.error, "yellow")
-    answer = node.answer
-    if answer is not None and not _is_rejected(node):
-        yield from _message(answer, values, "answer")
+    if node.answer is not None and not node.is_rejected:
+        yield from _message(node.answer, values, "answer")
     if node.result is not None and not is_root:
         yield Block("answer" if node.kind == "ask" else "result", node.result, "green")
     if node.error is not None and not is_root:
@@ -193,14 +192,6 @@ def _beginning(turn: NodeTurn, values: _Values) -> Iterator[Block]:
         yield Block("after", values.name(turn.continues), "dim")
     else:
         yield Block("begins", f"as in {values.name(turn.begins_as)}", "dim")
-
-
-def _is_rejected(node: TranscriptNode) -> bool:
-    """Whether the answer is that of the last attempt, which has been shown."""
-    if not node.attempts or node.answer is None:
-        return False
-    text = "".join(part.content for part in node.answer.parts if part.type == "text")
-    return node.outcome != "ok" and text == node.attempts[-1].text
 
 
 def _heading(turn: NodeTurn, values: _Values) -> str:

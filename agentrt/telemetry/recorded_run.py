@@ -37,6 +37,7 @@ def run_record_of(trace: Trace) -> RunRecord:
 
 class _TraceReader:
     def __init__(self, trace: Trace) -> None:
+        self._trace_id = trace.trace_id
         self._root = trace.spans[0]
         self._run_id = RunId(str(self._root.attributes.get(names.RUN_ID, "")))
         self._spans = trace.spans
@@ -77,6 +78,8 @@ class _TraceReader:
             int(number_of(tags, names.SEED)),
             str(tags.get(names.TENANT, "")),
             int(number_of(tags, names.PRIORITY)),
+            session=str(tags.get(names.CONVERSATION, "")),
+            trace_id=self._trace_id,
         )
         record.last_at_s = _seconds(tags, names.COMPOUND_MS)
         did_end = names.NODE_KIND not in tags or len(_order(self._root)) > 1

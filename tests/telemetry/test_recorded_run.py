@@ -15,6 +15,7 @@ from agentrt.analysis import RunRecord, critical_path, slack_s, split, usage
 from agentrt.analysis.what_if import what_ifs
 from agentrt.base.errors import ErrorRecord, UsageError
 from agentrt.base.ids import NodeId, RunId
+from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import (
     AttemptFailed,
     Event,
@@ -23,6 +24,7 @@ from agentrt.protocol.events import (
     NodeFinished,
     PrefixLost,
     RunFinished,
+    RunStarted,
     Scheduled,
     ToolEnded,
     ToolStarted,
@@ -54,6 +56,16 @@ def again(record: RunRecord, folder: Path | None = None) -> RunRecord:
     if folder is not None:
         trace = read(JaegerFile(folder).export([trace]))[0]
     return run_record_of(trace)
+
+
+def test_the_trace_that_a_run_joined_is_kept(tmp_path: Path) -> None:
+    first, *rest = play((Work("tool", decode_s=0.1), WaitStatement(0)), run_id=RUN_ID)
+    assert isinstance(first, RunStarted)
+    caller = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+    found = again(record_of([replace(first, caller=caller, session="s1"), *rest]), tmp_path)
+    assert found.trace_id == caller.trace_id
+    assert found.started is not None
+    assert found.started.session == "s1"
 
 
 @settings(max_examples=80, derandomize=True, deadline=None)

@@ -26,7 +26,6 @@ from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.stage import Label
 from agentrt.analysis.usage import usage
 from agentrt.analysis.what_if import WhatIf, what_ifs
-from agentrt.base.ids import trace_id_of
 from agentrt.base.money import money_text
 
 _CONTENTS = (
@@ -169,6 +168,6 @@ def _contents(shown: Sequence[str]) -> str:
 
 def _foot(record: RunRecord) -> str:
     return (
-        f'<footer class="about">Trace {trace_id_of(record.run_id)}. Times are on the caller\'s '
+        f'<footer class="about">Trace {record.trace_id}. Times are on the caller\'s '
         f"clock. {counted(len(record.nodes), 'node')} recorded.</footer>"
     )

@@ -63,6 +63,7 @@ class _View:
         root = next((node.node for node in transcript.nodes if not node.parent), "")
         self._root = root
         self._shown: set[str] = set()
+        self._tools: tuple[str, ...] = ()
         self.left = MAX_CHARACTERS
 
     def turn(self, turn: NodeTurn) -> str:
@@ -70,6 +71,9 @@ class _View:
         node = turn.node
         blocks: list[str] = []
         blocks += self._beginning(turn)
+        if node.tools and node.tools != self._tools:
+            self._tools = node.tools
+            blocks.append(self._block("tools", ", ".join(node.tools)))
         for message in turn.messages:
             blocks += self._message(message, message.role)
         if node.arguments is not None and node.arguments != "{}":
@@ -78,7 +82,7 @@ class _View:
         for number, attempt in enumerate(node.attempts, 1):
             said = f"{attempt.text}\n{attempt.error}" if attempt.text else attempt.error
             blocks.append(self._block(f"attempt {number}", said, "bad"))
-        if node.answer is not None:
+        if node.answer is not None and not node.is_rejected:
             blocks += self._message(node.answer, "answer")
         if node.result is not None:
             label = "answer" if node.kind == "ask" else "result"

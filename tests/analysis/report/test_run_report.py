@@ -13,6 +13,7 @@ from agentrt.analysis import RunRecord
 from agentrt.analysis.report.run_report import run_report
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RunId
+from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import (
     Event,
     EventOfNode,
@@ -98,6 +99,14 @@ def test_the_page_tells_the_run() -> None:
     assert "Tokens in 200 60 % from the cache" in tiles
     links = [link.attributes["href"] for link in page.every("nav")[0].every("a")]
     assert links == [f"#{one.attributes['id']}" for one in page.every("section")]
+
+
+def test_the_page_names_the_trace_that_the_run_joined() -> None:
+    first, *rest = play(FINANCE)
+    assert isinstance(first, RunStarted)
+    caller = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+    page = report_of([replace(first, caller=caller), *rest])
+    assert f"Trace {caller.trace_id}." in page.every("footer")[0].text()
 
 
 def test_the_split_adds_up_in_words_and_width() -> None:

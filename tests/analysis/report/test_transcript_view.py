@@ -118,6 +118,17 @@ def test_calls_failures_and_attempts_are_told() -> None:
     assert found[2] == "look#0 failed tool, 0 ms gone attempt 1 too early error ToolFailed: gone"
 
 
+def test_tools_are_told_where_they_change_and_a_rejected_answer_once() -> None:
+    nodes = [replace(answered(f"a#{n}", n + 1, "so"), tools=("look", "find")) for n in range(2)]
+    attempts = (TranscriptAttempt("no number", "so"),)
+    last = replace(answered("b#0", 3, "so"), outcome="failed", attempts=attempts)
+    _, first, second, rejected = turns(Transcript(RUN, {}, (ROOT, *nodes, last)))
+    assert "tools look, find answer so" in first
+    assert "tools" not in second
+    assert "attempt 1 so no number" in rejected
+    assert "answer so" not in rejected
+
+
 def test_what_was_said_stays_text() -> None:
     nodes = (replace(ROOT, result=EVIL, arguments=EVIL), answered("a#0", 1, EVIL, at=0))
     transcript = Transcript(RUN, {0: prompt(0, EVIL)}, nodes)
