@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from agentrt.cli.output import plain, shown
 from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
+from agentrt.cli.standard_streams import reading_width
 
 
 class ResultPrinter:
@@ -71,14 +71,12 @@ class ResultPrinter:
         if self._settings.quiet:
             return
         if self._settings.verbose:
-            width = shutil.get_terminal_size((100, 24)).columns
-            tree = self._summary.tree(outcome.run_id, width, sys.stderr.encoding)
+            tree = self._summary.tree(outcome.run_id, reading_width(), sys.stderr.encoding)
             sys.stderr.write(tree + "\n" if tree else "")
         if self._batch is None or self._settings.verbose:
             line = self._summary.line(outcome.run_id)
             if sys.stderr.isatty():
-                width = shutil.get_terminal_size((100, 24)).columns
-                line = folded(line.replace(f" {Path.home()}/", " ~/"), width)
+                line = folded(line.replace(f" {Path.home()}/", " ~/"), reading_width())
             sys.stderr.write(line + "\n" if line else "")
 
     def report(self, error: BaseException | None, of: RunInput) -> None:

@@ -11,12 +11,15 @@ import io
 import os
 import shutil
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+WIDTH = 80
+"""Columns where there is no terminal."""
 
 
 class StandardOutputError(OSError):
@@ -62,6 +65,17 @@ def checked_output(descriptor: int, like: object = None) -> io.TextIOWrapper:
 def terminal_width() -> int:
     """Columns of the terminal that standard output is; 0 if it is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def reading_width() -> int:
+    """Columns for text that is read on a terminal, perhaps through a pager; 80 without any."""
+    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
+        return int(given)
+    for descriptor in (STDOUT, STDERR, STDIN):
+        with suppress(OSError):
+            if columns := os.get_terminal_size(descriptor).columns:
+                return columns
+    return WIDTH
 
 
 class _CheckedFile(io.FileIO):

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.base.text_columns import wrapped
 from agentrt.cli.run_argument import Folder, run_argument
+from agentrt.cli.standard_streams import terminal_width
 from agentrt.cli.trace_diff import diff
 from agentrt.cli.trace_export import export
 from agentrt.cli.trace_open import open_run
@@ -42,11 +44,12 @@ def list_runs(
         root = run.spans[0]
         nodes = sum(names.NODE_KIND in span.attributes for span in run.spans)
         took_ms = number_of(root.attributes, names.COMPOUND_MS)
-        failed = f"  failed: {root.error}" if root.error is not None else ""
+        failed = "" if root.error is None else f"  failed: {' '.join(root.error.split())}"
         run_id = str(root.attributes.get(names.RUN_ID, "?"))
         began = re.sub(r"(....)(..)(..)T(..)(..)(..).*", r"\1-\2-\3 \4:\5:\6", one.at)
         figures = f"{took_ms:>10.1f}  {nodes:>5}"
-        lines.append(f"{run_id:18}{one.trace_id[:7]:9}{began}{figures}  {one.program}{failed}")
+        line = f"{run_id:18}{one.trace_id[:7]:9}{began}{figures}  {one.program}{failed}"
+        lines += wrapped(line, terminal_width(), indent=4)
     if len(files) > most:
         lines.append(f"and {len(files) - most} more")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 
 from agentrt.cli.run_tree.from_trace import tree_of_trace
 from agentrt.cli.run_tree.glyphs import glyphs_for
 from agentrt.cli.run_tree.layout import View, text_of, tree_lines
+from agentrt.cli.standard_streams import reading_width
 from agentrt.telemetry.span import Trace
-
-WIDTH = 100
-"""Columns where there is no terminal."""
 
 
 def print_tree(trace: Trace) -> None:
     """Print the nodes of a run, all of them, and why some failed."""
-    width = shutil.get_terminal_size((WIDTH, 24)).columns
-    view = View(width, glyphs=glyphs_for(sys.stdout.encoding), with_reasons=True)
+    view = View(reading_width(), glyphs=glyphs_for(sys.stdout.encoding), with_reasons=True)
     lines = tree_lines(tree_of_trace(trace), view)
     if not sys.stdout.isatty():
         sys.stdout.write("".join(text_of(line) + "\n" for line in lines))
