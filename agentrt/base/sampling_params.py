@@ -113,3 +113,28 @@ _CHECKED = tuple((name, allowed, _DEFAULTS[name]) for name, allowed in SAMPLING_
 
 def _out_of_range(name: str, value: object, meaning: str) -> UsageError:
     return UsageError(f"{name}={shown(value)} is out of range", hint=f"Give {meaning}")
+
+
+def sampling_attributes(sampling: SamplingParams) -> dict[str, Any]:
+    """Attributes of spans by the GenAI conventions; parameters that do nothing have none.
+
+    Example:
+        >>> sampling_attributes(SamplingParams(max_tokens=9, stop=("END",)))["gen_ai.request.seed"]
+        0
+    """
+    found: dict[str, Any] = {
+        "gen_ai.request.max_tokens": sampling.max_tokens,
+        "gen_ai.request.temperature": sampling.temperature,
+        "gen_ai.request.seed": sampling.seed,
+    }
+    if sampling.top_p != 1.0:
+        found["gen_ai.request.top_p"] = sampling.top_p
+    if sampling.top_k:
+        found["gen_ai.request.top_k"] = sampling.top_k
+    if sampling.stop:
+        found["gen_ai.request.stop_sequences"] = sampling.stop
+    if sampling.presence_penalty:
+        found["gen_ai.request.presence_penalty"] = sampling.presence_penalty
+    if sampling.frequency_penalty:
+        found["gen_ai.request.frequency_penalty"] = sampling.frequency_penalty
+    return found

@@ -119,8 +119,7 @@ class Ledger:
         currency: Currency of the cost; "" if the engine has no prices.
         is_cached: Whether an answer of the response cache stands in for all of it.
         saved_pico: Cost of that answer when an engine computed it.
-        server_queue_s: Part of `queue_s` that a remote engine reports for its own queue; 0.0 if it
-            reports none.
+        server_queue_s: Part of `queue_s` that a remote engine reports for its own queue, or 0.0.
         warmed_tokens: Prompt tokens that warm-ups at a remote engine computed while a part of the
             prompt was pending; `ahead_tokens` are those that the request found again.
         expert_tokens: Tokens of each expert by layer with experts; () if they were not counted.
@@ -256,8 +255,9 @@ class End:
         provider: Name of the provider in OpenTelemetry's conventions; "" if unknown.
         by_fallback: Whether a fallback of the engine gave the answer.
         prompt: How a remote engine was sent the prompt: `tokens` or `messages`; "" for any other.
-        not_warmed: Why the known part of the prompt was not computed at a remote engine while the
-            rest was pending; "" if it was, or if there was nothing to compute.
+        not_warmed: Why a remote engine did not compute the known part of the prompt ahead, or "".
+        answer_id: Id that a remote engine gave its answer, or "".
+        model: Name of the model by which it answered, in the server's own words, or "".
     """
 
     request_id: RequestId
@@ -275,6 +275,8 @@ class End:
     prompt: Literal["", "tokens", "messages"] = ""
     not_warmed: str = ""
     provider: str = ""
+    answer_id: str = ""
+    model: str = ""
 
 
 @record
@@ -290,8 +292,7 @@ class StepRecord:
         requests: Requests in the batch.
         kv_tokens: Tokens of KV read by its attention, shared ones counted for each sequence.
         waiting: Requests in the waiting queue that were not scheduled.
-        extra_rows: Tokens computed for decoding sequences beyond one each: drafts, forced runs, and
-            outputs whose KV is computed again.
+        extra_rows: Tokens of decoding sequences beyond one each: drafts, forced runs, KV made anew.
     """
 
     index: int
@@ -387,8 +388,7 @@ class BackendDown:
         error: Cause.
         lost: Requests in flight.
         restarting: Whether the backend restarts and takes requests again by itself.
-        own_fault: Whether the engine ended by an error of its own, such as a raised step or a
-            memory fault, which one of the requests may have caused.
+        own_fault: Whether it ended by an error of its own, which a request may have caused.
     """
 
     error: ErrorRecord

@@ -387,6 +387,8 @@ class RemoteBackend:
                 server=self._http.url,
                 prompt="messages" if self._codec is None else "tokens",
                 provider=self._kind.provider or self.server.family,
+                answer_id=exchange.reader.name.answer_id,
+                model=exchange.reader.name.model,
             )
         )
 

@@ -163,6 +163,10 @@ def _event(
             attributes |= server_attributes(end.server)
         if end.provider:
             attributes["gen_ai.provider.name"] = end.provider
+        if end.answer_id:
+            attributes["gen_ai.response.id"] = end.answer_id
+        if end.model:
+            attributes["gen_ai.response.model"] = end.model
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

@@ -17,6 +17,7 @@ from agentrt.base.errors import (
 )
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.run_progress import RunProgress
+from agentrt.base.sampling_params import sampling_attributes
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.node import fail
 from agentrt.program.ports import LastWait, OwningScope
@@ -298,16 +299,8 @@ class Run:
             deps = tuple([source.id for source in inputs if source.scope.run is self])
             if any(not source.done for source in inputs):
                 self.declared_with_holes.add(node.id)
-        attributes: dict[str, AttributeValue] = {
-            "gen_ai.request.max_tokens": sampling.max_tokens,
-            "gen_ai.request.temperature": sampling.temperature,
-            "gen_ai.request.seed": sampling.seed,
-            "agentrt.output.type": output.name,
-        }
-        if sampling.top_p != 1.0:
-            attributes["gen_ai.request.top_p"] = sampling.top_p
-        if sampling.top_k:
-            attributes["gen_ai.request.top_k"] = sampling.top_k
+        attributes = sampling_attributes(sampling)
+        attributes["agentrt.output.type"] = output.name
         if output.constraint is not None:
             attributes["agentrt.constraint.kind"] = output.constraint.kind
         if work.thinking_tokens is not None:

@@ -17,6 +17,7 @@ AGENT = "gen_ai.agent.name"  # of a workflow too, since 0.1.0 of the GenAI conve
 CONVERSATION = "gen_ai.conversation.id"
 REQUEST_STREAM = "gen_ai.request.stream"
 REQUEST_MODEL = "gen_ai.request.model"
+STOP_SEQUENCES = "gen_ai.request.stop_sequences"
 RESPONSE_MODEL = "gen_ai.response.model"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
 TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"  # seconds
@@ -145,5 +146,5 @@ BATCH_SIZE = "agentrt.batch.size"
 BATCH_TOKENS = "agentrt.batch.tokens"
 BATCH_PREFILL_TOKENS = "agentrt.batch.prefill_tokens"
 
-LISTS = frozenset({FINISH_REASONS, PATH_NODES, NODE_DEPS})
+LISTS = frozenset({FINISH_REASONS, PATH_NODES, NODE_DEPS, STOP_SEQUENCES})
 """Attributes with several texts, which Jaeger's JSON holds as one."""

@@ -227,7 +227,8 @@ class Chunks:
 
     def chunk(self, delta: Json, reason: str | None = None, stop: str | None = None) -> Json:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "stop_reason": stop}
-        return {"object": "chat.completion.chunk", "model": self.body["model"], "choices": [choice]}
+        names = {"id": "chatcmpl-1", "model": self.body["model"]}
+        return {"object": "chat.completion.chunk", **names, "choices": [choice]}
 
 
 def sse(value: Json) -> str:

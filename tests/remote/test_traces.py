@@ -69,6 +69,8 @@ def test_an_engine_gets_the_span_of_its_chat(portal: Any, server_url: str, tmp_p
     assert tags["server.address"] in server_url
     assert tags["gen_ai.request.stream"] is True
     assert tags["gen_ai.request.model"] == "tiny"
+    assert tags["gen_ai.response.id"] == "chatcmpl-1"  # as the server's own log has it
+    assert tags["gen_ai.response.model"] == "tiny"
 
 
 def test_an_engine_gets_the_live_span_of_its_chat(portal: Any, server_url: str) -> None:

@@ -22,6 +22,7 @@ from agentrt.remote.protocols.answer_parts import (
     ContentPart,
     EndPart,
     ErrorPart,
+    NamePart,
     ReasoningPart,
     RefusalPart,
     ScoresPart,
@@ -42,6 +43,7 @@ class AnswerReader:
         output: Reader of an answer that comes as token ids; None for text.
 
     Attributes:
+        name: The server's own names for the answer and its model.
         usage: Token counts reported by the server.
         times: Times reported by the server (vLLM, llama.cpp), if any.
         finish: Finish reason; None before the end.
@@ -58,6 +60,7 @@ class AnswerReader:
     def __init__(
         self, max_calls: int = 0, *, by_call: bool = False, output: OutputIds | None = None
     ) -> None:
+        self.name = NamePart()
         self.usage = UsagePart()
         self.times: TimesPart | None = None
         self.finish: FinishReason | None = None
@@ -148,6 +151,8 @@ class AnswerReader:
                 self._refusal += text
             case UsagePart():
                 self.usage = part
+            case NamePart():
+                self.name = part
             case ScoresPart(scores):
                 self.scores = scores
             case TimesPart():

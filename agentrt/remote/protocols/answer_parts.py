@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from agentrt.base.record import record
 from agentrt.protocol.step_output import OptionScore, TokenLogprob
+from agentrt.remote.protocols.answer_shape import text_of
+
+_LONGEST_NAME = 200
 
 
 @record
@@ -89,6 +93,14 @@ class UsagePart:
 
 
 @record
+class NamePart:
+    """The server's own names for the answer and for the model that writes it, each or ""."""
+
+    answer_id: str = ""
+    model: str = ""
+
+
+@record
 class TimesPart:
     """Times that the server reports of its own work, in seconds."""
 
@@ -125,9 +137,15 @@ class ErrorPart:
     is_of_server: bool
 
 
-_Figures = UsagePart | TimesPart | ScoresPart
+_Figures = UsagePart | TimesPart | ScoresPart | NamePart
 _Texts = ContentPart | TokenIdsPart | ReasoningPart | RefusalPart
 AnswerPart = _Texts | CallPart | _Figures | EndPart | ErrorPart
+
+
+def name_part(answer: Mapping[str, Any]) -> NamePart:
+    """The names in an answer or in its first event."""
+    answer_id, model = (text_of(answer.get(key))[:_LONGEST_NAME] for key in ("id", "model"))
+    return NamePart(answer_id, model)
 
 
 def error_part(error: object, *, is_of_server: bool) -> ErrorPart:

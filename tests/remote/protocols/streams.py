@@ -8,6 +8,7 @@ Json = dict[str, Any]
 ARGUMENTS = ('{"x": 1}', '{"y":"\\u00e9"}')
 REASONING = "Let me sée."
 TEXT = "I lóok it up."
+NAMES = {"id": "answer-1", "model": "m-2026-10-01"}
 
 
 def chat_events() -> list[Json]:
@@ -27,7 +28,7 @@ def chat_events() -> list[Json]:
         "completion_tokens_details": {"reasoning_tokens": 4},
     }
     return [
-        *(delta({"reasoning_content": piece}) for piece in halves(REASONING)),
+        *(NAMES | delta({"reasoning_content": piece}) for piece in halves(REASONING)),
         *(delta({"content": piece}) for piece in halves(TEXT)),
         call(0, "a", ARGUMENTS[0][:3]),
         delta({"tool_calls": [{"index": 0, "function": {"arguments": ARGUMENTS[0][3:]}}]}),
@@ -53,7 +54,7 @@ def message_events() -> list[Json]:
     texts = [more(1, "text_delta", "text", piece) for piece in halves(TEXT)]
     first = [more(2, "input_json_delta", "partial_json", piece) for piece in halves(ARGUMENTS[0])]
     return [
-        {"type": "message_start", "message": {"usage": counts | {"output_tokens": 1}}},
+        {"type": "message_start", "message": NAMES | {"usage": counts | {"output_tokens": 1}}},
         begin(0, type="thinking", thinking="", signature=""),
         {"type": "ping"},
         *thoughts,
@@ -92,7 +93,7 @@ def response_events() -> list[Json]:
         "output_tokens_details": {"reasoning_tokens": 4},
     }
     return [
-        event("created", response={"status": "in_progress"}),
+        event("created", response=NAMES | {"status": "in_progress"}),
         begin(0, type="reasoning", summary=[]),
         event("reasoning_summary_part.added", output_index=0, summary_index=0),
         *(more("reasoning_summary_text", 0, piece) for piece in halves(REASONING)),

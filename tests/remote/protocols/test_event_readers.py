@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.remote.answers.sse import EventStream
-from agentrt.remote.protocols.answer_parts import UsagePart
+from agentrt.remote.protocols.answer_parts import NamePart, UsagePart
 from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from tests.remote.event_reading import EventReading
 from tests.remote.protocols.streams import ARGUMENTS, REASONING, STREAMS, TEXT, sent
@@ -41,6 +41,7 @@ def test_a_stream_is_read_however_it_is_cut(protocol, data):
     assert reading.take_reasoning() == REASONING
     assert reading.usage == UsagePart(20, 16, 9, 4)
     assert (reading.finish, reading.calls) == ("stop", 2)
+    assert reading.name == NamePart("answer-1", "m-2026-10-01")
 
 
 @pytest.mark.parametrize("protocol", STREAMS)

@@ -17,6 +17,7 @@ from agentrt.remote.protocols.answer_parts import (
     TimesPart,
     UsagePart,
     error_part,
+    name_part,
 )
 from agentrt.remote.protocols.answer_shape import (
     MAX_COUNT,
@@ -39,6 +40,7 @@ class ChunkReader:
 
     def __init__(self) -> None:
         self.ended = False  # `[DONE]` ends it, which is no event
+        self._is_named = False
         self._usage: Json = {}
         self._cached_tokens = 0
 
@@ -46,6 +48,9 @@ class ChunkReader:
         if error := event.get("error"):
             return [_error(error)]
         found: list[AnswerPart] = [*self._figures(event)]
+        if not self._is_named and "id" in event:
+            self._is_named = True
+            found.append(name_part(event))
         for choice in objects_at(event, "choices"):
             found += self.choice_parts(choice)
         return found

@@ -14,6 +14,7 @@ from agentrt.remote.protocols.answer_parts import (
     ReasoningPart,
     UsagePart,
     error_part,
+    name_part,
 )
 from agentrt.remote.protocols.answer_shape import check_type, count_at, object_at, text_of
 
@@ -40,7 +41,8 @@ class MessageEvents:
     def parts(self, event: Json) -> list[AnswerPart]:
         match event.get("type"):
             case "message_start":
-                return [self._usage(object_at(object_at(event, "message"), "usage"))]
+                message = object_at(event, "message")
+                return [name_part(message), self._usage(object_at(message, "usage"))]
             case "content_block_start":
                 return [*_begun(_index(event), object_at(event, "content_block"))]
             case "content_block_delta":

@@ -15,6 +15,7 @@ from agentrt.remote.protocols.answer_parts import (
     RefusalPart,
     UsagePart,
     error_part,
+    name_part,
 )
 from agentrt.remote.protocols.answer_shape import check_type, count_at, object_at, text_of
 
@@ -35,6 +36,8 @@ class ResponseEvents:
         check_type(event, "output_index", int)
         delta, index = event.get("delta") or "", event.get("output_index")
         match event.get("type"):
+            case "response.created":
+                return [name_part(object_at(event, "response"))]
             case "response.output_text.delta":
                 return [ContentPart(delta)]
             case "response.refusal.delta":
