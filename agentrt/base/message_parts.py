@@ -31,33 +31,40 @@ def genai_messages(segments: Iterable[Segment]) -> list[dict[str, Any]]:
     parts: list[Part] = []
     result: ResultOf | None = None
     for segment in segments:
-        if isinstance(segment, Text):
+        kind = type(segment)
+        if kind is Open:
+            parts, result = [], None
+            found.append({"role": segment.role, "parts": parts})  # type: ignore[union-attr]
+        elif kind is Close:
+            pass
+        elif isinstance(segment, Text):
             parts.append(_text(segment, result))
-            continue
-        match segment:
-            case Open():
-                parts = []
-                found.append({"role": segment.role, "parts": parts})
-                result = None
-            case Close():
-                pass
-            case ResultOf():
-                result = segment
-            case Generated():
-                if segment.thinking:
-                    parts.append({"type": "reasoning", "content": segment.thinking})
-                if text := segment.visible_text:
-                    parts.append({"type": "text", "content": text})
-                if segment.calls:
-                    parts += [_call(call) for call in segment.calls]
-            case CallMade():
-                parts.append(_call(segment))
-            case Hole():
-                parts.append({"type": "text", "content": f"[pending {segment.node}]"})
-            case PromptIds():
-                part = {"type": "text", "content": f"[{len(segment.token_ids)} tokens]"}
-                found.append({"role": "user", "parts": [part]})
+        elif isinstance(segment, Generated):
+            parts += answer_parts(segment)
+        else:
+            match segment:
+                case ResultOf():
+                    result = segment
+                case CallMade():
+                    parts.append(_call(segment))
+                case Hole():
+                    parts.append({"type": "text", "content": f"[pending {segment.node}]"})
+                case PromptIds():
+                    part = {"type": "text", "content": f"[{len(segment.token_ids)} tokens]"}
+                    found.append({"role": "user", "parts": [part]})
     return found
+
+
+def answer_parts(answer: Generated) -> list[Part]:
+    """The parts of the message of an answer: its reasoning, its text, its calls."""
+    parts: list[Part] = []
+    if answer.thinking:
+        parts.append({"type": "reasoning", "content": answer.thinking})
+    if text := answer.visible_text:
+        parts.append({"type": "text", "content": text})
+    if answer.calls:
+        parts += [_call(call) for call in answer.calls]
+    return parts
 
 
 def _text(text: Text, result: ResultOf | None) -> Part:

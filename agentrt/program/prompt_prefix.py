@@ -5,7 +5,7 @@ Parts may be pending nodes: the prompt then has holes that are filled in the dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import count
 from typing import Any, Generic, Self, TypeVar, get_args
 
@@ -160,14 +160,14 @@ class PromptPrefix(Generic[AnswerT]):
 # complete the name of a chat see what they use.
 
 
-def parent_of(chat: PrefixT) -> PrefixT | None:
-    """The prefix that this one extends, or None."""
-    return chat._parent
-
-
 def own_pieces(chat: PromptPrefix[Any]) -> tuple[Piece, ...]:
     """The pieces by which this link is longer than its parent."""
     return chat._pieces
+
+
+def plain_pieces(chat: PromptPrefix[Any]) -> tuple[Segment, ...] | None:
+    """The pieces of this link if no node is among them, else None."""
+    return None if chat._nodes else chat._pieces  # type: ignore[return-value]
 
 
 def role_of(chat: PromptPrefix[Any]) -> Role | None:
@@ -199,10 +199,26 @@ def links_of(chat: PrefixT) -> list[PrefixT]:
 
 def since_answer(chat: PrefixT) -> list[PrefixT]:
     """This chat and those that it extends, back to its last answer or to its root."""
-    found: list[PrefixT] = [chat]
-    while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
+    found, link = [chat], chat
+    while link._answer is None and (parent := link._parent) is not None:
         found.append(parent)
+        link = parent
     return found
+
+
+def links_after(chat: PrefixT, known: Container[int]) -> tuple[PrefixT | None, list[PrefixT]]:
+    """The longest known prefix of this chat, or None, and the links behind it, the last one first.
+
+    Args:
+        chat: The chat.
+        known: Numbers of prefixes.
+    """
+    found: list[PrefixT] = []
+    link: PrefixT | None = chat
+    while link is not None and link.serial not in known:
+        found.append(link)
+        link = link._parent
+    return link, found
 
 
 def pieces_of(chat: PromptPrefix[Any]) -> list[Piece]:

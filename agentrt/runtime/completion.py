@@ -148,8 +148,7 @@ def _event(
     finish_reason = "" if end is None else end.reason
     attributes: dict[str, AttributeValue] = {}
     if run.content is not None:
-        run.content.tell(run.run_id, node)
-        attributes = run.content.attributes_of(node, finish_reason)
+        attributes = run.content.tell(run.run_id, node, finish_reason)
     if end is not None:
         if end.constraint is not None:
             attributes |= constraint_attributes(end.constraint)

@@ -14,7 +14,7 @@ from agentrt.base.plain_copy import PlainCopy
 from agentrt.base.segments import Generated, Segment, Text, ValueText
 from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork, YieldingNode
 from agentrt.program.node import segment_of
-from agentrt.program.prompt_prefix import answer_of, own_pieces, parent_of
+from agentrt.program.prompt_prefix import answer_of, links_after, own_pieces, plain_pieces
 from agentrt.protocol.node_content import NodeContent, PromptLink
 
 
@@ -67,7 +67,7 @@ class ToldPrompts:
         characters = 0 if answer is None else len(answer.text) + len(answer.thinking)
         for link in links:
             for segment in link.segments:
-                if type(segment) is Text or type(segment) is ValueText:
+                if isinstance(segment, Text):
                     characters += len(segment.text)
         tools = gen.prompt.tools
         return NodeContent(
@@ -89,26 +89,24 @@ class ToldPrompts:
 
     def _new_links(self, gen: Gen[Any]) -> tuple[int | None, list[PromptLink]]:
         """Number of the last link of a prompt, and the links that are new, the first one first."""
-        new: list[Chat] = []
-        told = self._serials
-        link: Chat | None = gen.prompt
-        before: int | None = None
-        while link is not None:
-            if link.serial in told:
-                before = link.serial
-                break
-            if own_pieces(link):
-                told.add(link.serial)
-                new.append(link)
-            link = parent_of(link)
-        found: list[PromptLink] = []
-        for one in reversed(new):
-            found.append(_link(one, before, gen))
-            before = one.serial
+        told, found = self._serials, list[PromptLink]()
+        known, new = links_after(gen.prompt, told)
+        before = None if known is None else known.serial
+        for link in reversed(new):
+            pieces = plain_pieces(link)
+            if pieces is None:
+                found.append(_with_values(link, before, gen))
+            elif pieces:
+                found.append(PromptLink(link.serial, before, pieces))
+            else:  # it only names a branch
+                continue
+            before = link.serial
+            told.add(before)
         return before, found
 
 
-def _link(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
+def _with_values(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
+    """A link with nodes: it is the answer of one, or has their values."""
     answer = answer_of(link)
     if answer is not None and answer.scope.run is gen.scope.run:
         return PromptLink(link.serial, before, (), answer.id)
@@ -141,7 +139,7 @@ def _answer_of(gen: Gen[Any]) -> Generated | None:
 
 def _is_ours(work: ProgramWork) -> bool:
     """Whether a program is one of this package, such as that of a served request."""
-    return work.fn is not None and work.fn.__module__.startswith("agentrt.")
+    return work.fn is not None and (work.fn.__module__ or "").startswith("agentrt.")
 
 
 def _argument(value: Any) -> Any:

@@ -31,18 +31,18 @@ class RunContent:
         self._on_content = on_content
         self._told: ToldPrompts | None = None
 
-    def tell(self, run_id: RunId, node: Node[Any]) -> None:
-        """Hand on the content of a node that has ended, to observers that take it."""
-        if self._on_content is None:
-            return
-        if self._told is None:
-            from agentrt.runtime.content_capture import ToldPrompts
+    def tell(self, run_id: RunId, node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
+        """Hand on the content of a node that has ended, to observers that take it.
 
-            self._told = ToldPrompts()
-        self._on_content(self._told.content_of(run_id, node))
+        Returns:
+            The content as attributes of the node's span; {} if events carry none.
+        """
+        if self._on_content is not None:
+            if self._told is None:
+                from agentrt.runtime.content_capture import ToldPrompts
 
-    def attributes_of(self, node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
-        """The content of a node as attributes of its span; {} if events carry none."""
+                self._told = ToldPrompts()
+            self._on_content(self._told.content_of(run_id, node))
         if not self._in_events:
             return {}
         from agentrt.runtime.message_capture import captured_content

@@ -55,14 +55,19 @@ class KeptTexts:
     def messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Messages in the form of `genai_messages`, changed in place."""
         for message in messages:
-            for part in message["parts"]:
-                if part["type"] == "tool_call":
-                    part["arguments"] = self._arguments(part["arguments"])
-                elif part["type"] == "tool_call_response":
-                    part["response"] = self.text(part["response"])
-                else:
-                    part["content"] = self.text(part["content"])
+            self.parts(message["parts"])
         return messages
+
+    def parts(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The parts of a message, changed in place."""
+        for part in parts:
+            if "content" in part:
+                part["content"] = self.text(part["content"])
+            elif "response" in part:
+                part["response"] = self.text(part["response"])
+            else:
+                part["arguments"] = self._arguments(part["arguments"])
+        return parts
 
     def _arguments(self, arguments: Any) -> Any:
         arguments = redact_deep(arguments)

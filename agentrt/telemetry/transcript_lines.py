@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.analysis.transcript import SCHEMA
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId
-from agentrt.base.message_parts import genai_messages
-from agentrt.base.segments import Generated, Open
+from agentrt.base.message_parts import answer_parts, genai_messages
 from agentrt.protocol.events import (
     Event,
     NodeDeclared,
@@ -25,8 +25,28 @@ from agentrt.protocol.node_content import NodeContent
 from agentrt.telemetry.kept_text import KeptTexts, json_bytes
 
 _SHARED = ("joined", "cached")
-_ASSISTANT = Open("assistant")
 Line = dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class OpenNode:
+    """What is known of a node that has not ended.
+
+    Attributes:
+        number: Place in the order of declaration, from 0.
+        declared: Its declaration.
+        model: Model that has its request, or "".
+        shared: Decision by which it shares an answer, or "".
+        errors: Errors of its attempts.
+        content: Its content, which comes shortly before its end.
+    """
+
+    number: int
+    declared: NodeDeclared
+    model: str = ""
+    shared: str = ""
+    errors: list[str] = field(default_factory=list)
+    content: NodeContent | None = None
 
 
 class RunLines:
@@ -47,11 +67,7 @@ class RunLines:
         self._config = config
         self._rest_bytes = config.max_run_bytes
         self._nodes = self._left_out = 0
-        self._declared: dict[NodeId, tuple[int, NodeDeclared]] = {}
-        self._content: dict[NodeId, NodeContent] = {}
-        self._errors: dict[NodeId, list[str]] = {}
-        self._shared: dict[NodeId, str] = {}
-        self._models: dict[NodeId, str] = {}
+        self._open: dict[NodeId, OpenNode] = {}
         self._prompts: dict[int, int] = {}
         self._buffer: list[bytes] = []
         self._add(
@@ -71,70 +87,75 @@ class RunLines:
         self._buffer.clear()
         return data
 
-    def add_content(self, content: NodeContent) -> None:
-        """Take the content of a node, before the event of its end."""
-        self._content[content.node_id] = content
-
-    def add_event(self, event: Event) -> None:
-        """Take an event of the run."""
-        take = _TAKEN.get(type(event))
+    def add(self, found: Event | NodeContent) -> None:
+        """Take an event of the run, or the content of a node, before the event of its end."""
+        take = _TAKEN.get(type(found))
         if take is not None:
-            take(self, event)
+            take(self, found)
 
     def _declare(self, declared: NodeDeclared) -> None:
-        self._declared[declared.node_id] = self._nodes, declared
+        self._open[declared.node_id] = OpenNode(self._nodes, declared)
         self._nodes += 1
 
     def _send(self, sent: RequestSent) -> None:
-        self._models[sent.node_id] = sent.model
+        node = self._open.get(sent.node_id)
+        if node is not None:
+            node.model = sent.model
 
     def _end_tool(self, ended: ToolEnded) -> None:
-        if ended.error is not None:
-            error = f"{ended.error.type}: {ended.error.message}"
-            self._errors.setdefault(ended.node_id, []).append(error)
+        node = self._open.get(ended.node_id)
+        if node is not None and ended.error is not None:
+            node.errors.append(f"{ended.error.type}: {ended.error.message}")
 
     def _schedule(self, scheduled: Scheduled) -> None:
-        if scheduled.decision in _SHARED:
-            self._shared[scheduled.node_id] = scheduled.decision
+        node = self._open.get(scheduled.node_id)
+        if node is not None and scheduled.decision in _SHARED:
+            node.shared = scheduled.decision
+
+    def _keep(self, content: NodeContent) -> None:
+        node = self._open.get(content.node_id)
+        if node is not None:
+            node.content = content
 
     def _finish(self, finished: NodeFinished) -> None:
-        node_id = finished.node_id
-        content = self._content.pop(node_id, None)
-        errors = self._errors.pop(node_id, [])
-        shared, model = self._shared.pop(node_id, ""), self._models.pop(node_id, "")
-        found = self._declared.pop(node_id, None)
-        if found is None:
+        node = self._open.pop(finished.node_id, None)
+        if node is None:
             return
         if self._rest_bytes <= 0:
             self._left_out += 1
             return
-        number, declared = found
-        line = self._node(number, declared, finished)
+        line = self._node(node, finished)
         kept = KeptTexts(self._config.max_text_characters)
         if finished.error is not None:
             line["error"] = _error(finished.error, kept)
-        if shared:
-            line["shared"] = shared
-        if model:
-            line["model"] = model
+        if node.shared:
+            line["shared"] = node.shared
+        if node.model:
+            line["model"] = node.model
         attempts: list[Line] = []
+        errors, content = node.errors, node.content
         if errors and (finished.outcome == "ok" or len(errors) > 1):  # else that of the node
             attempts = [{"error": kept.text(error)} for error in errors]
         if content is not None:
-            attempts += self._add_content(line, content, kept)
+            if node.declared.kind == "generate":
+                self._add_answer(line, content, kept)
+            else:
+                _add_result(line, content, kept)
+            for one in content.attempts:
+                attempts.append({"error": kept.text(one.reason), "text": kept.text(one.text)})
         if attempts:
             line["attempts"] = attempts
         if kept.cut_characters:
             line["cut_characters"] = kept.cut_characters
         self._add(line)
 
-    def _node(self, number: int, declared: NodeDeclared, finished: NodeFinished) -> Line:
+    def _node(self, node: OpenNode, finished: NodeFinished) -> Line:
         """A node without its content."""
-        began_s = self.started.at_s
+        began_s, declared, ledger = self.started.at_s, node.declared, finished.ledger
         line: Line = {
             "record": "node",
             "node": declared.node_id,
-            "number": number,
+            "number": node.number,
             "kind": declared.kind,
             "name": declared.name,
             "parent": declared.parent or "",
@@ -147,17 +168,18 @@ class RunLines:
             line["reason"] = finished.reason
         if finished.finish_reason:
             line["finish_reason"] = finished.finish_reason
-        if finished.ledger is not None:
-            line["prompt_tokens"] = finished.ledger.prompt_tokens
-            line["output_tokens"] = finished.ledger.output_tokens
+        if ledger is not None:
+            line["prompt_tokens"] = ledger.prompt_tokens
+            line["output_tokens"] = ledger.output_tokens
         return line
 
-    def _add_content(self, line: Line, content: NodeContent, kept: KeptTexts) -> list[Line]:
-        """Add the content of a node to its line; returns the answers that failed their check."""
+    def _add_answer(self, line: Line, content: NodeContent, kept: KeptTexts) -> None:
+        """Add the new links of a generation's prompt, and the prompt and the answer to its line."""
+        prompts = self._prompts
         for link in content.links:
-            number = self._prompts[link.serial] = len(self._prompts)
+            number = prompts[link.serial] = len(prompts)
             prompt: Line = {"record": "prompt", "prompt": number}
-            after = None if link.after is None else self._prompts.get(link.after)
+            after = None if link.after is None else prompts.get(link.after)
             if after is not None:
                 prompt["after"] = after
             if link.answer_of:
@@ -165,28 +187,16 @@ class RunLines:
             else:
                 prompt["messages"] = kept.messages(genai_messages(link.segments))
             self._add(prompt)
-        if content.prompt is not None and content.prompt in self._prompts:
-            line["prompt"] = self._prompts[content.prompt]
+        number_of_last = None if content.prompt is None else prompts.get(content.prompt)
+        if number_of_last is not None:
+            line["prompt"] = number_of_last
         if content.is_shortened:
             line["is_shortened"] = True
         if content.tools:
             line["tools"] = content.tools
         if content.answer is not None:
-            line["answer"] = _answer(content.answer, kept)
-        if content.call_id:
-            line["call_id"] = content.call_id
-        if content.arguments_json:
-            line["arguments"] = kept.json_text(content.arguments_json)
-        elif content.arguments is not None:
-            line["arguments"] = kept.value(content.arguments)
-        if content.has_result:
-            line["result"] = kept.value(content.result)
-        if not content.attempts:
-            return []
-        return [
-            {"error": kept.text(one.reason), "text": kept.text(one.text)}
-            for one in content.attempts
-        ]
+            parts = kept.parts(answer_parts(content.answer))
+            line["answer"] = {"role": "assistant", "parts": parts}
 
     def _end(self, finished: RunFinished) -> None:
         line: Line = {
@@ -204,9 +214,9 @@ class RunLines:
         self.is_over = True
 
     def _add(self, line: Line) -> None:
-        data = json_bytes(line)
-        self._rest_bytes -= len(data) + 1
-        self._buffer += (data, b"\n")
+        data = json_bytes(line) + b"\n"
+        self._rest_bytes -= len(data)
+        self._buffer.append(data)
 
 
 _TAKEN: dict[type, Callable[[RunLines, Any], None]] = {
@@ -214,14 +224,22 @@ _TAKEN: dict[type, Callable[[RunLines, Any], None]] = {
     RequestSent: RunLines._send,
     Scheduled: RunLines._schedule,
     ToolEnded: RunLines._end_tool,
+    NodeContent: RunLines._keep,
     NodeFinished: RunLines._finish,
     RunFinished: RunLines._end,
 }
 
 
-def _answer(answer: Generated, kept: KeptTexts) -> Line:
-    (message,) = kept.messages(genai_messages((_ASSISTANT, answer)))
-    return message
+def _add_result(line: Line, content: NodeContent, kept: KeptTexts) -> None:
+    """Add the arguments and the result of a tool, a program or a question to its line."""
+    if content.call_id:
+        line["call_id"] = content.call_id
+    if content.arguments_json:
+        line["arguments"] = kept.json_text(content.arguments_json)
+    elif content.arguments is not None:
+        line["arguments"] = kept.value(content.arguments)
+    if content.has_result:
+        line["result"] = kept.value(content.result)
 
 
 def _error(error: ErrorRecord, kept: KeptTexts) -> Line:

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 WRITE_EVERY_S = 0.5
 """Longest time for which what a run has said is in memory only."""
-TURN_ITEMS = 32
-"""Batches of events, or contents, of one turn, which takes some 0.2 ms."""
+BATCH_ITEMS = 512
+"""Events and contents, of some 128 nodes, that wait for no more: the garbage collector walks over
+all that waits."""
+TURN_ITEMS = 64
+"""Events and contents of one turn, which takes some 0.2 ms."""
 PAUSE_S = 0.001
 """Pause between two turns."""
 MAX_WAITING_CHARACTERS = 64 << 20
@@ -84,7 +87,8 @@ class TranscriptObserver:
         self._warn = warn or _log.warning
         self._warned = False
         self._pruning = RunFiles(folder, TRANSCRIPT_SUFFIX)
-        self._queue: deque[list[TakenEvent] | NodeContent | threading.Event] = deque()
+        self._queue: deque[TakenEvent | NodeContent] = deque()
+        self._flushes: deque[threading.Event] = deque()
         self._given_characters = 0  # written by the loop alone
         self._taken_characters = 0  # written by the thread alone
         self._runs: dict[RunId, RunLines] = {}
@@ -106,22 +110,23 @@ class TranscriptObserver:
         """Take a batch of events; returns at once."""
         if self._closed:
             return
-        taken: list[TakenEvent] = [event for event in events if type(event) in _TAKEN]  # type: ignore[misc]
-        if taken:
-            self._queue.append(taken)
-            if not self._is_awake:
-                self._wake()
+        queue = self._queue
+        for event in events:
+            if type(event) in _TAKEN:
+                queue.append(event)  # type: ignore[arg-type]  # the set holds no others
+        if queue and not self._is_awake:
+            self._wake()
+        elif len(queue) > BATCH_ITEMS and not self._hurry.is_set():
+            self._hurry.set()
 
     def on_content(self, content: NodeContent) -> None:
-        """Take the content of a node; returns at once."""
+        """Take the content of a node, whose end is the next event; returns at once."""
         if self._closed:
             return
         if self._given_characters - self._taken_characters > MAX_WAITING_CHARACTERS:
             content = _left_out(content)
         self._given_characters += content.characters
         self._queue.append(content)
-        if not self._is_awake:
-            self._wake()
 
     def file_of(self, run_id: RunId, timeout_s: float = FLUSH_S) -> Path | None:
         """The transcript of a run that has ended; None if it could not be written."""
@@ -134,7 +139,7 @@ class TranscriptObserver:
         if self._thread is None or not self._thread.is_alive():
             return True
         done = threading.Event()
-        self._queue.append(done)
+        self._flushes.append(done)
         self._hurry.set()
         self._work.set()
         return done.wait(timeout_s)
@@ -173,44 +178,39 @@ class TranscriptObserver:
 
     def _drain(self, *, in_haste: bool) -> None:
         """Make lines of all that waits, in short turns: the loop waits for each of them."""
-        written: list[threading.Event] = []
-        taken = 0
+        flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
         while self._queue:
-            taken += 1
-            if taken % TURN_ITEMS == 0 and not in_haste:
+            self._take_turn()
+            if self._queue and not in_haste:
                 in_haste = self._hurry.wait(PAUSE_S)
-            found = self._queue.popleft()
-            if isinstance(found, threading.Event):
-                written.append(found)
-                continue
-            try:
-                self._take(found)
-            except Exception as error:
-                self._warn_once(f"a part of a transcript is lost: {error!r}")
         for run_id in tuple(self._runs):
             try:
                 self._write(run_id)
             except OSError as error:
                 self._runs.pop(run_id, None)
                 self._warn_once(f"the transcript of run {run_id} is lost: {error}")
-        for done in written:
+        for done in flushes:
             done.set()
 
-    def _take(self, found: list[TakenEvent] | NodeContent) -> None:
-        if isinstance(found, NodeContent):
-            self._taken_characters += found.characters
-            if run := self._runs.get(found.run_id):
-                run.add_content(found)
-            return
-        for event in found:
-            if isinstance(event, RunStarted):
-                from agentrt.telemetry.transcript_lines import (
-                    RunLines,  # a run waits for none of it
-                )
+    def _take_turn(self) -> None:
+        """Make lines of what has waited longest."""
+        queue, runs = self._queue, self._runs
+        for _ in range(min(len(queue), TURN_ITEMS)):
+            found = queue.popleft()
+            try:
+                if found.run_id in runs:
+                    runs[found.run_id].add(found)
+                elif isinstance(found, RunStarted):
+                    self._begin_run(found)
+            except Exception as error:
+                self._warn_once(f"a part of a transcript is lost: {error!r}")
+            if type(found) is NodeContent:
+                self._taken_characters += found.characters
 
-                self._runs[event.run_id] = RunLines(event, self._config)
-            elif run := self._runs.get(event.run_id):
-                run.add_event(event)
+    def _begin_run(self, started: RunStarted) -> None:
+        from agentrt.telemetry.transcript_lines import RunLines  # a run waits for none of it
+
+        self._runs[started.run_id] = RunLines(started, self._config)
 
     def _write(self, run_id: RunId) -> None:
         """Append the new lines of a run to its file."""

@@ -228,6 +228,14 @@ def test_a_prompt_with_a_failed_input_says_so(content_of: Any) -> None:
     assert ValueText("[failed: ToolFailed]", "asking#0/broken#0") in found.links[-1].segments
 
 
+def test_a_program_of_no_module_has_its_result(content_of: Any) -> None:
+    async def nameless() -> int:
+        return 3
+
+    nameless.__module__ = None  # type: ignore[assignment]  # as `exec` makes functions
+    assert content_of(planned, program(nameless))["nameless#0"].result == 3
+
+
 def test_a_chat_of_an_earlier_run_is_whole_in_the_next(bench: Any) -> None:
     rig = bench(lambda request, prompt: "yes")
     contents: list[NodeContent] = []

@@ -1,6 +1,7 @@
 """Transcripts: a private file a run, written while it goes on, redacted and of bounded size."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,13 @@ from agentrt.protocol.events import (
 from agentrt.protocol.node_content import NodeContent, PromptLink
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime import Runtime
-from agentrt.telemetry import SpanObserver, TranscriptObserver, runs_folder, transcripts_of
+from agentrt.telemetry import (
+    SpanObserver,
+    TranscriptObserver,
+    runs_folder,
+    transcript_observer,
+    transcripts_of,
+)
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 from agentrt.telemetry.transcript_observer import MAX_WAITING_CHARACTERS
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
@@ -224,6 +231,27 @@ def test_what_waits_to_be_written_is_bounded(tmp_path: Path) -> None:
     (path,) = tmp_path.glob(f"*{TRANSCRIPT_SUFFIX}")
     results = [node.result for node in read_transcript(path).nodes]
     assert results == ["text 0", "text 1", "[left out: too much was waiting to be written]"]
+
+
+def test_what_waits_is_written_when_it_is_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript_observer, "WRITE_EVERY_S", 3600.0)
+    is_written = threading.Event()
+
+    def note(text: str) -> str:
+        is_written.set()
+        return text
+
+    redact_content(note)
+    with TranscriptObserver(tmp_path) as observer:
+        observer.on_events([STARTED])
+        for number in range(transcript_observer.BATCH_ITEMS // 3 + 1):
+            node = NodeId(f"job#0/look#{number}")
+            observer.on_events([declared(node, "tool")])
+            observer.on_content(NodeContent(RUN, node, result="x", has_result=True))
+            observer.on_events([finished(node)])
+        assert is_written.wait(10.0)
 
 
 def test_keys_and_the_users_own_words_are_redacted(write: Write) -> None:
