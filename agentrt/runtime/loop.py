@@ -18,7 +18,7 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
-from agentrt.scheduler import InternalEvent, Performed, Start, State, apply, decide, internal_events
+from agentrt.scheduler import InternalEvent, Start, State, apply, decide, internal_events
 
 _INTERNAL = frozenset(
     {
@@ -30,7 +30,6 @@ _INTERNAL = frozenset(
         internal_events.OptionsKnown,
         internal_events.TextYielded,
         internal_events.KvRoomLearned,
-        Performed,
     }
 )
 """Events that observers do not see."""
@@ -157,7 +156,13 @@ class Loop:
         arrived, self._inbox = self._inbox, []
         seen: list[Event] = []
         for event in arrived:
-            self._handle(event, seen)
+            apply(self.state, event)
+            kind = type(event)
+            if kind not in _INTERNAL:
+                seen.append(event)  # type: ignore[arg-type]  # the set holds all others
+            consequences = self._consequences.get(kind)
+            if consequences is not None:
+                consequences(event, seen)
         if self._outputs.stopping:
             self._take(self._outputs.end_overdue(self._clock.now_s()), seen)
         has_started = False
@@ -167,7 +172,7 @@ class Loop:
                 self._take(self._effects.perform(decision), seen)
                 if self._outputs.departed:
                     self._take(self._outputs.end_departed(), seen)
-                apply(self.state, Performed(decision))
+                apply(self.state, decision)
                 if self._outputs.cached:
                     self._take(self._outputs.end_cached(), seen)
         if self.retention.is_on:
@@ -183,15 +188,6 @@ class Loop:
         """Handle nothing more: every node that has not ended fails with `error`."""
         self.ended = error
         self._on_end(error)
-
-    def _handle(self, event: InternalEvent, seen: list[Event]) -> None:
-        apply(self.state, event)
-        kind = type(event)
-        if kind not in _INTERNAL:
-            seen.append(event)  # type: ignore[arg-type]  # the set holds all others
-        consequences = self._consequences.get(kind)
-        if consequences is not None:
-            consequences(event, seen)
 
     def _take(self, following: list[Event], seen: list[Event]) -> None:
         """Apply events that follow from others; nothing follows from them."""

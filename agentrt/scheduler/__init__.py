@@ -23,7 +23,6 @@ from agentrt.scheduler.internal_events import (
     Held as Held,
     InternalEvent as InternalEvent,
     KvRoomLearned as KvRoomLearned,
-    Performed as Performed,
     Released as Released,
 )
 from agentrt.scheduler.order.order import Order as Order

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, assert_never
+from operator import attrgetter
+from typing import Any
 
 from agentrt.protocol import events
 from agentrt.protocol.step_output import BackendDown, StepDone
@@ -18,9 +19,11 @@ from agentrt.scheduler.order.upward_rank import MIN_CHANGE, propagate_rank, reco
 from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
+_depth = attrgetter("depth")
+
 
 def apply(state: State, event: InternalEvent) -> None:
-    """Apply one event to `state`; events of nodes that have ended change nothing.
+    """Apply one event, or a decision that was carried out; nodes that have ended stay as they are.
 
     Transitions are looked up in tables: a node has many events, and a `match` over fifteen classes
     costs more than all that follows. A test compares the tables with `InternalEvent`.
@@ -72,7 +75,7 @@ def _declared(state: State, event: events.NodeDeclared) -> None:
 def _add_causes(node: NodeState, event: events.NodeDeclared) -> None:
     """Note what had to exist or end before a new node, and which of it still owes it a value."""
     known = node.run.nodes
-    causes = [known[dep] for dep in event.deps if dep in known]
+    causes = [known[dep] for dep in event.deps if dep in known] if event.deps else []
     inputs = causes
     plan = None if event.plan is None else known.get(event.plan)
     if plan is not None:
@@ -84,7 +87,7 @@ def _add_causes(node: NodeState, event: events.NodeDeclared) -> None:
         causes = [*causes, waited_for]
     if causes:
         node.causes = tuple(causes)
-        node.depth = max([cause.depth for cause in causes]) + 1
+        node.depth = max(map(_depth, causes)) + 1
     elif node.parent is not None:
         node.depth = node.parent.depth + 1
     if inputs:
@@ -169,38 +172,35 @@ def _drop_deadlines(state: State) -> None:
         heapq.heappop(deadlines)
 
 
-def _performed(state: State, event: internal_events.Performed) -> None:
-    decision = event.decision
-    if isinstance(decision, decisions.UpdateInfo):
-        for one in [node for node in state.to_update if node.model == decision.model]:
-            del state.to_update[one]
-        return
-    if isinstance(decision, decisions.Admit):
-        _admitted(state, decision)
-        return
-    try:
-        node = state.runs[decision.run_id].nodes[decision.node_id]
-    except KeyError:  # its run is over
-        return
-    match decision:
-        case decisions.Send() | decisions.Start():
-            state.ready.pop(node, None)
-            if node.needs_thread:
-                state.tool_slots.remove_tool(node)
-            if node.status == "waiting":
-                node.status = "running"
-                state.tool_slots.busy += node.needs_thread
-        case decisions.Fill():
-            state.to_fill.pop(node, None)
-        case decisions.StopNode() | decisions.Expire() | decisions.Refuse():
-            node.is_stopping = True
-            _drop_deadlines(state)
-            for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):
-                table.pop(node, None)
-            state.tool_slots.remove_tool(node)
-            state.admission.remove_held(node)
-        case _:
-            assert_never(decision)
+def _started(state: State, node: NodeState, decision: decisions.Send | decisions.Start) -> None:
+    state.ready.pop(node, None)
+    if node.needs_thread:
+        state.tool_slots.remove_tool(node)
+    if node.status == "waiting":
+        node.status = "running"
+        state.tool_slots.busy += node.needs_thread
+
+
+def _fill_sent(state: State, node: NodeState, decision: decisions.Fill) -> None:
+    state.to_fill.pop(node, None)
+
+
+def _stopped(
+    state: State,
+    node: NodeState,
+    decision: decisions.StopNode | decisions.Expire | decisions.Refuse,
+) -> None:
+    node.is_stopping = True
+    _drop_deadlines(state)
+    for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):
+        table.pop(node, None)
+    state.tool_slots.remove_tool(node)
+    state.admission.remove_held(node)
+
+
+def _updated(state: State, decision: decisions.UpdateInfo) -> None:
+    for one in [node for node in state.to_update if node.model == decision.model]:
+        del state.to_update[one]
 
 
 def _admitted(state: State, decision: decisions.Admit) -> None:
@@ -347,11 +347,18 @@ NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
     internal_events.CloseRequested: _close_wanted,
     internal_events.OptionsKnown: _options_known,
     internal_events.TextYielded: lambda state, node, event: None,
+    decisions.Send: _started,
+    decisions.Start: _started,
+    decisions.Fill: _fill_sent,
+    decisions.StopNode: _stopped,
+    decisions.Expire: _stopped,
+    decisions.Refuse: _stopped,
 }
 TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     events.NodeDeclared: _declared,
     StepDone: _stepped,
-    internal_events.Performed: _performed,
+    decisions.UpdateInfo: _updated,
+    decisions.Admit: _admitted,
     internal_events.KvRoomLearned: _kv_room,
     events.RunStarted: _run_started,
     events.RunFinished: _run_finished,

@@ -1,4 +1,4 @@
-"""Decisions of the scheduler; each is carried out once and then reported back as `Performed`."""
+"""Decisions of the scheduler; each is carried out once and is then an event that `apply` takes."""
 
 from __future__ import annotations
 

@@ -77,13 +77,6 @@ class KvRoomLearned:
     at_s: float
 
 
-@record
-class Performed:
-    """A decision has been carried out."""
-
-    decision: Decision
-
-
 InternalEvent = (
     Event
     | Held
@@ -94,5 +87,5 @@ InternalEvent = (
     | OptionsKnown
     | TextYielded
     | KvRoomLearned
-    | Performed
+    | Decision  # carried out
 )

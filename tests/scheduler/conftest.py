@@ -29,7 +29,6 @@ from agentrt.scheduler import (
     Decision,
     Estimates,
     InternalEvent,
-    Performed,
     Refuse,
     Send,
     Start,
@@ -130,7 +129,7 @@ class World:
                 self.decisions.append((self.now_s, decision))
                 for fact in self.perform(decision):
                     apply(self.state, fact)
-                apply(self.state, Performed(decision))
+                apply(self.state, decision)
 
     def perform(self, decision: Decision) -> list[InternalEvent]:
         if isinstance(decision, Refuse):

@@ -27,7 +27,7 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import Ledger
-from agentrt.scheduler import Decision, InternalEvent, Performed, Send, Start, State, apply, decide
+from agentrt.scheduler import Decision, InternalEvent, Send, Start, State, apply, decide
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 PROGRAMS = 100
@@ -116,7 +116,7 @@ class Table:
             self.running.append((decision.run_id, decision.node_id))
         elif isinstance(decision, Start) and decision.node_id != "r":
             self.take(ToolStarted(decision.run_id, decision.node_id, 0, self.now_s))
-        self.take(Performed(decision))
+        self.take(decision)
 
     def turn(self) -> float:
         """Decide until nothing is left to do; seconds that `decide` took."""

@@ -29,7 +29,6 @@ from agentrt.scheduler import (
     Fill,
     Held,
     InternalEvent,
-    Performed,
     Released,
     Send,
     Start,
@@ -88,7 +87,7 @@ def run(state: State, now_s: float = 0.0) -> list[Decision]:
                 state,
                 RequestSent(RUN, decision.node_id, number, "scripted", "m", True, now_s),
             )
-        apply(state, Performed(decision))
+        apply(state, decision)
     assert decide(state, now_s) == (), "what was carried out is not decided again"
     return decisions
 
@@ -213,7 +212,7 @@ def test_facts_about_what_is_unknown_or_over_change_nothing() -> None:
     assert run(state) == []
     apply(state, RunFinished(RUN, "ok", 1.0))
     assert state.runs == {}
-    apply(state, Performed(StopNode(RUN, NodeId("a#0"), "late")))
+    apply(state, StopNode(RUN, NodeId("a#0"), "late"))
 
 
 @dataclass
@@ -261,7 +260,7 @@ class World:
                     self.alive[name] = "stopping"
             case Fill() | UpdateInfo():
                 pass
-        self.tell(Performed(decision))
+        self.tell(decision)
 
     def settle(self, now_s: float) -> None:
         for _ in range(1000):
@@ -273,7 +272,7 @@ class World:
                 return
             for decision in decisions:
                 if str(getattr(decision, "node_id", "")) in self.ended:
-                    self.tell(Performed(decision))  # it ended within this batch
+                    self.tell(decision)  # it ended within this batch
                 else:
                     self.perform(decision)
         raise AssertionError("the scheduler never comes to rest")

@@ -16,7 +16,6 @@ from agentrt.protocol.events import (
 )
 from agentrt.scheduler import (
     Estimates,
-    Performed,
     Send,
     State,
     UpdateInfo,
@@ -131,7 +130,7 @@ def test_an_engine_is_told_when_a_waiting_request_matters_more() -> None:
     (send,) = [d for d in decide(state, 0.0) if isinstance(d, Send)]
     assert send.info.rank_s == pytest.approx(1.0)
     apply(state, RequestSent(RUN, NodeId("a"), RequestId(0), "s", "m", True, 0.0))
-    apply(state, Performed(send))
+    apply(state, send)
     apply(state, declared("c", ("a",)))
     (tell,) = [d for d in decide(state, 0.0) if isinstance(d, UpdateInfo)]
     (facts,) = tell.updates
