@@ -107,7 +107,7 @@ class Node(Generic[T_co]):
         if not self._done:
             add_demand(self)
             try:
-                yield from wait_until_done(self).__await__()
+                yield from self._until_end().__await__()
             finally:
                 drop_demand(self)
             note_wait(self)
@@ -235,6 +235,12 @@ class Node(Generic[T_co]):
         value: T_co = self._value
         return value
 
+    def _until_end(self) -> Coroutine[Any, Any, None]:
+        """Wait for the end of a node that has not ended."""
+        if self._wake is None:
+            self._wake = Notifier()
+        return self._wake.wait()
+
     def _end(self) -> None:
         self._done = True
         if self._wake is not None:
@@ -326,9 +332,7 @@ def is_handled(node: Node[Any]) -> bool:
 async def wait_until_done(node: Node[Any]) -> None:
     """Wait for the end without demanding it and without raising its error."""
     if not node._done:
-        if node._wake is None:
-            node._wake = Notifier()
-        await node._wake.wait()
+        await node._until_end()
 
 
 def segment_of(

@@ -24,7 +24,7 @@ from agentrt import RunConfig, chat, gather, program, tool
 from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.protocol.events import Event
 from agentrt.runtime import Runtime
-from agentrt.telemetry import SpanObserver
+from agentrt.telemetry import SpanObserver, TranscriptObserver
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
 PACKAGE = str(Path(agentrt.__file__).parent)
@@ -116,12 +116,20 @@ class Count:
         self._by_thread[threading.get_ident()]["events"] += len(events)
 
 
-async def run(shape: Any, nodes: int, folder: Path | None, *, live: bool) -> Counter[str]:
+async def run(
+    shape: Any, nodes: int, folder: Path | None, *, live: bool, transcripts: bool
+) -> Counter[str]:
     clock = FakeClock() if live else MonotonicClock()  # no stage is long enough for a span then
     backend = ScriptedBackend(lambda request, prompt: "y", clock=clock, max_running=999)
     count, provider = Count(), TracerProvider(shutdown_on_exit=False) if live else None
-    spans = SpanObserver(folder=folder, environment={}) if folder is not None else None
-    observers = [spans] if spans is not None else [count]
+    written: SpanObserver | TranscriptObserver | None = None
+    if folder is not None:
+        written = (
+            TranscriptObserver(folder)
+            if transcripts
+            else SpanObserver(folder=folder, environment={})
+        )
+    observers = [written] if written is not None else [count]
     config = RunConfig(blocking_call_s=0)  # the watch of the loop takes turns by the clock
     with count:
         async with Runtime(
@@ -132,14 +140,16 @@ async def run(shape: Any, nodes: int, folder: Path | None, *, live: bool) -> Cou
             tracer_provider=provider,
         ) as runtime:
             await runtime.run(shape, nodes)
-        if spans is not None:
-            spans.close(timeout_s=60.0)
+        if written is not None:
+            written.close(timeout_s=60.0)
     return count.found
 
 
-def a_node(shape: Any, folder: Path | None = None, *, live: bool = False) -> dict[str, float]:
+def a_node(
+    shape: Any, folder: Path | None = None, *, live: bool = False, transcripts: bool = False
+) -> dict[str, float]:
     """What one node more costs."""
-    measure = partial(run, live=live)
+    measure = partial(run, live=live, transcripts=transcripts)
     anyio.run(measure, shape, FEW, folder)  # what is made once is made now
     gc.collect()
     gc.disable()  # what other tests have left is not collected meanwhile
@@ -153,10 +163,10 @@ def a_node(shape: Any, folder: Path | None = None, *, live: bool = False) -> dic
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "callbacks", "events"),
     [
-        (generations, 165, 129, 0, 5),
-        (chain, 305, 176, 5, 6),
-        (tools, 153, 89, 2, 5),
-        (programs, 128, 71, 2, 3),
+        (generations, 156, 122, 0, 5),
+        (chain, 293, 169, 5, 6),
+        (tools, 145, 83, 2, 5),
+        (programs, 120, 67, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
 )
@@ -209,7 +219,7 @@ def test_turns_of_a_node(shape: Any, turns: int) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 239), (chain, 311), (tools, 162), (programs, 124)],
+    [(generations, 231), (chain, 301), (tools, 156), (programs, 119)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:
@@ -220,7 +230,7 @@ def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: 
 
 @pytest.mark.parametrize(
     ("shape", "calls", "functions"),
-    [(generations, 494, 260), (chain, 648, 334), (tools, 393, 193), (programs, 331, 145)],
+    [(generations, 464, 252), (chain, 619, 324), (tools, 369, 186), (programs, 309, 139)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_live_spans_too(
@@ -234,3 +244,14 @@ def test_what_a_node_costs_with_live_spans_too(
     assert cost["spans"] == 1
     assert cost["functions"] <= functions
     assert cost["calls"] <= calls  # of the provider too
+
+
+@pytest.mark.parametrize(
+    ("shape", "functions"),
+    [(generations, 160), (chain, 209), (tools, 120), (programs, 102)],
+    ids=["generations", "chain", "tools", "programs"],
+)
+def test_what_a_node_costs_with_transcripts(shape: Any, functions: int, tmp_path: Path) -> None:
+    """A node with its content and its line, in both threads."""
+    cost = a_node(shape, tmp_path, transcripts=True)
+    assert cost["functions"] <= functions

@@ -71,14 +71,14 @@ class InFlight:
     request_id: RequestId
     takes: Capabilities = field(init=False)
     reader: ValueReader = field(init=False)
-    reads_items: bool = False
+    reads_items: bool = field(init=False)
     repetition: RepetitionCheck | None = None
     prompt_ids: tuple[int, ...] = ()
     prompt_complete: bool = False
     output_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     has_output: bool = False
-    streams_text: bool = True
+    streams_text: bool = field(init=False)
     reasoning: ReasoningText | None = None
     unchecked_text: list[str] | None = None
     stop_error: Exception | None = None
@@ -90,7 +90,7 @@ class InFlight:
     reservation: CostReservation | None = None
     lookup: ResponseLookup | None = None
     is_overdue: bool = False
-    _budgets: tuple[Budget, ...] = ()
+    _budgets: tuple[Budget, ...] = field(init=False)
     _raw_text: list[str] = field(default_factory=list)
     _read_deltas: int = 0
 

@@ -27,11 +27,13 @@ class LargeAnswers:
 
     def is_one(self, request: InFlight, end: End) -> bool:
         """Whether the answer of a request that has ended takes long to read."""
-        if len(request.answer) < LARGE_ANSWER_CHARACTERS:  # nearly all
+        gen = request.gen
+        if len(gen.written.generated.text) < LARGE_ANSWER_CHARACTERS:  # nearly all
             return False
-        output = request.gen.work.output
+        output = gen.work.output
         return (
-            output.kind in ("value", "step")
+            len(request.answer) >= LARGE_ANSWER_CHARACTERS
+            and output.kind in ("value", "step")
             and not output.is_text
             and end.reason in ("stop", "length")
             and request.stop_error is None
