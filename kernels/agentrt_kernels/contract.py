@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -159,6 +159,28 @@ class CodeExperts(Protocol):
 
         Rows past the last of `expert_start` are left alone.
         """
+        ...
+
+
+@runtime_checkable
+class MovableLinear(Protocol):
+    """A matrix of each expert, in tensors that may be copied elsewhere one expert at a time."""
+
+    @property
+    def parts(self) -> Sequence[Tensor]:
+        """All that differs between experts, `[E, ...]` each."""
+        ...
+
+    def over(self, parts: Sequence[Tensor]) -> MovableLinear:
+        """The same kind of matrices in other tensors: on any device, of any number of experts.
+
+        Args:
+            parts: As many as of this one, of their dtypes and, behind E, of their shapes.
+        """
+        ...
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """See `CodeExperts.apply`."""
         ...
 
 

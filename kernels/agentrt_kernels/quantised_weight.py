@@ -5,6 +5,7 @@ Letters of the shapes: T rows, N outputs, K inputs, G groups of inputs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -56,6 +57,20 @@ class QuantisedWeight(Protocol):
     def order(self) -> Tensor | None: ...
     @property
     def table(self) -> Tensor | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A `QuantisedWeight` as plain data."""
+
+    bits: int
+    values: Tensor
+    scales: Tensor
+    zeros: Tensor | None
+    group: int
+    row_bits: int = 16
+    order: Tensor | None = None
+    table: Tensor | None = None
 
 
 def is_e4m3(weight: QuantisedWeight) -> bool:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.kv_codes import decode_heads, encode_heads
-from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
-from agentrt_kernels.quantised_weight import QuantisedWeight, quantised_linear
+from agentrt_kernels.looped_experts import LoopedCodes
+from agentrt_kernels.quantised_weight import QuantisedWeight, Stored, quantised_linear
 from agentrt_kernels.routes import TorchRouting
 
 NEGLIGIBLE = 40.0
@@ -48,6 +48,56 @@ class ReferenceLinear:
         return made.to(x.dtype) if out is None else out.copy_(made)
 
 
+class ReferenceExperts(LoopedCodes):
+    """Matrices of codes of experts, in one form, multiplied one after the other.
+
+    Args:
+        like: A matrix of their form.
+        parts: Tensors of all of them, see `MovableLinear.parts`.
+
+    Attributes:
+        parts: See the arguments.
+    """
+
+    def __init__(self, like: ReferenceLinear, parts: Sequence[Tensor]) -> None:
+        super().__init__([_linear_over(like, one) for one in zip(*parts, strict=True)])
+        self._like, self.parts = like, tuple(parts)
+
+    def over(self, parts: Sequence[Tensor]) -> ReferenceExperts:
+        """See `MovableLinear.over`."""
+        return ReferenceExperts(self._like, parts)
+
+
+def _parts_of(linear: ReferenceLinear) -> list[Tensor]:
+    weight = linear.weight
+    optional = weight.zeros, weight.order, linear.bias
+    return [weight.values, weight.scales, *(one for one in optional if one is not None)]
+
+
+def _linear_over(like: ReferenceLinear, parts: Sequence[Tensor]) -> ReferenceLinear:
+    """A linear of that form whose tensors are `parts`, in the order of `_parts_of`."""
+    weight, rest = like.weight, iter(parts)
+    made = Stored(
+        bits=weight.bits,
+        values=next(rest),
+        scales=next(rest),
+        zeros=None if weight.zeros is None else next(rest),
+        group=weight.group,
+        row_bits=weight.row_bits,
+        order=None if weight.order is None else next(rest),
+        table=weight.table,
+    )
+    return ReferenceLinear(made, None if like.bias is None else next(rest))
+
+
+def _form_of(linear: ReferenceLinear) -> tuple[object, ...]:
+    """What experts have in common whose codes lie in the same tensors."""
+    weight, table = linear.weight, linear.weight.table
+    held = weight.zeros is not None, weight.order is not None
+    values = None if table is None else tuple(table.nan_to_num().tolist())
+    return weight.bits, weight.group, weight.row_bits, values, weight.values.shape, held
+
+
 class Reference(TorchRouting):
     """Plain torch."""
 
@@ -60,8 +110,13 @@ class Reference(TorchRouting):
     def pack_expert_codes(
         self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
     ) -> LoopedCodes:
-        """See `Kernels.pack_expert_codes`."""
-        return looped_codes(self.pack_codes, weights, biases)
+        """See `Kernels.pack_expert_codes`; experts of one form are a `MovableLinear`."""
+        rows = [None] * len(weights) if biases is None else list(biases)
+        linears = [self.pack_codes(*both) for both in zip(weights, rows, strict=True)]
+        if len({_form_of(one) for one in linears}) > 1:
+            return LoopedCodes(linears)
+        parts = zip(*map(_parts_of, linears), strict=True)
+        return ReferenceExperts(linears[0], [torch.stack(one) for one in parts])
 
     def rms_norm(
         self,

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agentrt.base.errors import EngineUnavailable
+from agentrt.base.errors import EngineUnavailable, UsageError
+from agentrt.engine.models.loader import LoadedModel
+from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.quantisation import quantised
+from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels import load
 from agentrt_kernels.contract import SILU
@@ -22,6 +25,12 @@ SHARED = {
     "moe_intermediate_size": 32,
     "shared_expert_intermediate_size": 40,
 }
+
+
+def offload_of(model: LoadedModel) -> ExpertOffload:
+    assert isinstance(model.network, TorchNetwork)
+    assert model.network.expert_offload is not None
+    return model.network.expert_offload
 
 
 def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
@@ -53,6 +62,52 @@ def test_gpt_oss_stays_in_mxfp4(engine, tmp_path) -> None:
     expected, _ = logits_of(read_by_transformers(path, tmp_path / "saved"), kernels="reference")
     assert_near(found, expected)
     assert (model.report.path, model.report.linear) == ("fast", "MXFP4")
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        ("mixtral", "int4"),
+        ("gpt_oss", "int8"),  # with biases
+        pytest.param("qwen3_moe", "int4", marks=pytest.mark.slow),
+    ],
+)
+def test_bounded_memory_changes_no_bit(kind, weights, engine, tmp_path) -> None:
+    engine.save_model(kind, tmp_path, num_hidden_layers=1)
+    how = {"weights": weights, "kernels": "triton"}
+    expected, model = logits_of(tmp_path, **how)
+    with pytest.raises(UsageError, match="one takes") as told:
+        logits_of(tmp_path, **how, expert_memory="1B")
+    size = int(told.value.message.rpartition(" ")[2].replace(",", ""))
+    for slots in (1, 3):
+        found, bounded = logits_of(tmp_path, **how, expert_memory=str(slots * size))
+        assert torch.equal(found, expected)
+        offload = offload_of(bounded)
+        assert offload.misses > 0
+        assert offload.resident_bytes <= (slots - 1) * size
+        assert bounded.network.quantised_bytes == model.network.quantised_bytes
+
+
+def test_gpt_oss_in_mxfp4_changes_no_bit_in_bounded_memory(engine, tmp_path) -> None:
+    path = written_in_mxfp4(tmp_path / "published", engine)
+    expected, _ = logits_of(path, kernels="triton")
+    found, model = logits_of(path, kernels="triton", expert_memory="40KB")
+    assert torch.equal(found, expected)
+    assert offload_of(model).misses > 0
+
+
+def test_slots_of_one_form_hold_no_experts_of_another() -> None:
+    plain = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
+    offload = ExpertOffload(1 << 20, 2)
+    backend = LinearBackend(torch.float32, torch.device("cpu"), load("triton"), offload)
+    for bits in (4, 8):
+        codes = quantised(plain, bits, 32)
+        layer = [ExpertMatrices(codes, None, plain[:, :4].contiguous(), None) for _ in range(2)]
+        if bits == 4:
+            backend.experts(layer, SILU)
+            continue
+        with pytest.raises(EngineUnavailable, match="quantised differently"):
+            backend.experts(layer, SILU)
 
 
 def test_experts_of_different_forms_are_refused() -> None:

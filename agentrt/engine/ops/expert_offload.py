@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import EngineUnavailable, UsageError
-from agentrt.engine.ops.device_experts import DeviceExperts, ExpertSlots, HostExpert
+from agentrt.engine.ops.device_experts import (
+    DeviceExperts,
+    ExpertSlots,
+    Projections,
+    SlotMemory,
+    fits_slots,
+    slot_memory,
+)
 from agentrt.engine.ops.expert_cache import ExpertCache, ExpertCacheCounts
 from agentrt.engine.ops.expert_copies import copies_to, pinned
 from agentrt.engine.ops.mapped_experts import FreedMemory, MappedExperts
@@ -19,7 +26,6 @@ from agentrt.engine.ops.spill_file import SpilledBytes, SpillFile
 from agentrt_kernels.contract import Activation, Kernels
 from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExpert
 from agentrt_kernels.cpu.kernel_set import CpuKernels
-from agentrt_kernels.quantised_weight import QuantisedWeight
 
 _PASSAGE_PART = 8
 """Part of the bound for experts that do not stay, where they have to be copied."""
@@ -68,7 +74,7 @@ class ExpertOffload:
         self._file: SpillFile | None = None
         self._freed = FreedMemory()
         self._caches: list[ExpertCache] = []
-        self._passage: list[ExpertSlots] = []
+        self._passage: list[SlotMemory] = []
 
     @property
     def hits(self) -> int:
@@ -117,50 +123,47 @@ class ExpertOffload:
     def on_device(
         self,
         kernels: Kernels,
-        experts: Iterable[ExpertMatrices],
+        experts: Projections,
         activation: Activation,
         device: torch.device,
     ) -> DeviceExperts:
         """The experts of a layer, copied to the device before products.
 
         Raises:
-            EngineUnavailable: The experts are quantised.
+            EngineUnavailable: They lie in other tensors than those of the layers before.
             UsageError: The bound is smaller than an expert.
         """
-        held: list[ExpertMatrices] = []
-        host: list[HostExpert] = []
-        for one in experts:
-            host.append((self._kept(one.gate_up, device), self._kept(one.down, device)))
-            held.append(ExpertMatrices(host[-1][0], one.gate_up_bias, host[-1][1], one.down_bias))
-        size = sum(part.nbytes for part in host[0])
+        gate_up, down = (
+            one.over([self._kept(part, device) for part in one.parts]) for one in experts
+        )
+        host = gate_up, down
+        size = sum(part[0].nbytes for one in host for part in one.parts)
         if size > self._bound_bytes:
             self._refuse(size)
         counts = slot_counts(self._bound_bytes // size, self._layers)
         if not self._passage:
-            self._passage = [ExpertSlots(count, host[0], device) for count in counts.passage]
+            self._passage = [slot_memory(host, count, device) for count in counts.passage]
+        passage = self._passage[0]
+        if not all(map(fits_slots, host, passage)):
+            raise EngineUnavailable(
+                "slots of one form hold no experts of layers that are quantised differently",
+                hint="Leave --expert-memory, or quantise the experts of all layers in one way",
+            )
         stay = counts.stay[len(self._caches)]
         self._caches.append(ExpertCache(stay * size))
         return DeviceExperts(
             host,
-            _biases(held, device),
-            ExpertSlots(stay, host[0], device),
-            self._passage,
+            ExpertSlots(host, slot_memory(host, stay, device)),
+            [ExpertSlots(host, memory) for memory in self._passage],
             self._caches[-1],
             copies_to(device),
             activation,
             kernels,
         )
 
-    def _kept(self, weight: Tensor | QuantisedWeight, device: torch.device) -> Tensor:
-        """A matrix in the memory that holds all experts."""
-        if not isinstance(weight, Tensor):
-            raise EngineUnavailable(
-                "quantised experts stay in the memory of the device: only plain ones are copied",
-                hint="Leave --expert-memory, or --weights, or compute on a CPU with a C++ compiler",
-            )
-        if device.type == "cuda":
-            return pinned(weight)
-        return self._opened().add_tensor(weight)
+    def _kept(self, part: Tensor, device: torch.device) -> Tensor:
+        """Values of all experts in the memory that holds them."""
+        return pinned(part) if device.type == "cuda" else self._opened().add_tensor(part)
 
     def _spill(self, values: Tensor) -> SpilledBytes:
         return self._opened().add(values)
@@ -176,9 +179,3 @@ class ExpertOffload:
             f"{self._bound_bytes:,} bytes for experts hold none: one takes {size:,}",
             hint=f"Give --expert-memory {size} or more, or leave it",
         )
-
-
-def _biases(experts: list[ExpertMatrices], device: torch.device) -> tuple[Tensor, Tensor] | None:
-    gate_up = [one.gate_up_bias for one in experts if one.gate_up_bias is not None]
-    down = [one.down_bias for one in experts if one.down_bias is not None]
-    return (torch.stack(gate_up).to(device), torch.stack(down).to(device)) if gate_up else None

@@ -6,7 +6,9 @@ outputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -83,6 +85,16 @@ class GroupedExperts:
         self._bias = bias
         self._kernels = kernels
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """See `MovableLinear.parts`."""
+        return (self._weight,) if self._bias is None else (self._weight, self._bias)
+
+    def over(self, parts: Sequence[Tensor]) -> GroupedExperts:
+        """See `MovableLinear.over`."""
+        weight, *bias = parts
+        return GroupedExperts(weight, bias[0] if bias else None, self._kernels)
+
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
         """See `GroupedLinear`."""
         self._kernels.grouped_linear(x, self._weight, expert_start, out)
@@ -90,6 +102,37 @@ class GroupedExperts:
             rows = torch.arange(x.shape[0], device=x.device, dtype=expert_start.dtype)
             expert = torch.searchsorted(expert_start[1:], rows, right=True)
             out.add_(self._bias[expert.clamp_(max=self._bias.shape[0] - 1)])
+        return out
+
+
+class DenseExperts:
+    """The experts one after the other, by torch's own product: for CPUs.
+
+    Args:
+        weight: `[E, N, W]`.
+        bias: `[E, N]`, or None.
+
+    Attributes:
+        parts: See `MovableLinear.parts`.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.parts = (weight,) if bias is None else (weight, bias)
+
+    def over(self, parts: Sequence[Tensor]) -> DenseExperts:
+        """See `MovableLinear.over`."""
+        weight, *bias = parts
+        return DenseExperts(weight, bias[0] if bias else None)
+
+    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
+        """See `GroupedLinear`."""
+        weight, *biases = self.parts
+        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
+            rows, matrix, made = x[start:stop], weight[expert].t(), out[start:stop]
+            if start < stop and biases:
+                torch.addmm(biases[0][expert], rows, matrix, out=made)
+            elif start < stop:
+                torch.mm(rows, matrix, out=made)
         return out
 
 

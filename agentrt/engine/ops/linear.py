@@ -21,13 +21,14 @@ from torch import Tensor
 from agentrt.base.errors import EngineUnavailable
 from agentrt.engine.ops.expert_offload import ExpertOffload
 from agentrt.engine.ops.experts import (
+    DenseExperts,
     GroupedExperts,
     GroupedLinear,
     NativeExperts,
     RoutedExperts,
     SortedExperts,
 )
-from agentrt_kernels.contract import Activation, CodeLinear, Kernels
+from agentrt_kernels.contract import Activation, CodeLinear, Kernels, MovableLinear
 from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
@@ -106,7 +107,7 @@ class LinearBackend:
         self.quantised_bytes = 0
         self.dtype = dtype
         self._device = device
-        self._on_cpu = device.type == "cpu"
+        self._loops = device.type == "cpu" and kernels.name in ("torch", "cpu")
         self.choice: WeightFormat
         self.choice, self.reason = _choose_format(dtype, device, kernels)
 
@@ -147,10 +148,20 @@ class LinearBackend:
                 self.quantised_bytes += packed.quantised_bytes
                 return NativeExperts(packed)
         if self.offload is not None:
-            return self.offload.on_device(kernels, experts, activation, self._device)
-        if self._on_cpu and kernels.name in ("torch", "cpu"):
+            return self._offloaded(self.offload, list(experts), activation)
+        if self._loops:
             return self._looped(experts, activation)
-        return self._grouped(list(experts), activation)
+        drawn = list(experts)
+        gate_up, down = self._grouped(drawn)
+        return SortedExperts(gate_up, down, len(drawn), activation, kernels)
+
+    def _offloaded(
+        self, offload: ExpertOffload, experts: Sequence[ExpertMatrices], activation: Activation
+    ) -> RoutedExperts:
+        gate_up, down = self._grouped(experts)
+        if not isinstance(gate_up, MovableLinear) or not isinstance(down, MovableLinear):
+            raise self._refusal("codes of a layer's experts differ in form, so no slots hold them")
+        return offload.on_device(self._kernels, (gate_up, down), activation, self._device)
 
     def _looped(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
         pairs = [
@@ -160,14 +171,14 @@ class LinearBackend:
         gate_up, down = (LoopedExperts(part) for part in zip(*pairs, strict=True))
         return SortedExperts(gate_up, down, len(pairs), activation, self._kernels)
 
-    def _grouped(self, experts: Sequence[ExpertMatrices], activation: Activation) -> RoutedExperts:
+    def _grouped(self, experts: Sequence[ExpertMatrices]) -> tuple[GroupedLinear, GroupedLinear]:
         gate_up = self._grouped_linear(
             [one.gate_up for one in experts], [one.gate_up_bias for one in experts]
         )
         down = self._grouped_linear(
             [one.down for one in experts], [one.down_bias for one in experts]
         )
-        return SortedExperts(gate_up, down, len(experts), activation, self._kernels)
+        return gate_up, down
 
     def _grouped_linear(
         self, weights: Sequence[Tensor | QuantisedWeight], biases: Sequence[Tensor | None]
@@ -176,6 +187,8 @@ class LinearBackend:
         codes = [one for one in weights if not isinstance(one, Tensor)]
         held = [one for one in biases if one is not None]
         stacked = torch.stack(held) if held else None
+        if not codes and self._loops:
+            return DenseExperts(torch.stack(plain), stacked)
         if not codes:
             return GroupedExperts(torch.stack(plain), stacked, self._kernels)
         if plain:

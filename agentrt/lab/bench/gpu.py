@@ -63,6 +63,8 @@ _BOUNDED_ON = {
     "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
 }
 """Further ways for models with experts, whose memory is bounded."""
+_CODES = {"int8": 1.5 / 4, "int4": 1.5 / 8}
+"""Bytes of an expert in codes, with its scales and room to spare, by those in fp32."""
 
 Json = dict[str, Any]
 
@@ -191,36 +193,58 @@ def kernels_part(device: str) -> Json:
 
 
 def parity_part(plan: GpuPlan) -> Json:
-    """Greedy tokens in fp32 of every way to compute a model, transformers' first."""
+    """Greedy tokens in fp32 of every way to compute a model.
+
+    Those of plain weights are compared with transformers', those of experts in codes with ours with
+    all experts in memory.
+    """
     found: Json = {}
     for name in plan.parity:
         shape = shape_named(name)
         files = peer_files(checkpoint(shape))
         arms = peer_arms("hf", _PARITY_POINT, shape, files, device=plan.device, cores=1)
-        for settings in (*_OURS_ON[plan.device], *_bounded(shape, plan.device)):
-            ours = our_arm([_PARITY_POINT], files.checkpoint, {**settings, "device": plan.device})
-            shown = ", ".join(f"{name}={value}" for name, value in settings.items())
-            arms.append(replace(ours, variant=shown))
-        log(f"{name}: {', '.join(arm.name for arm in arms)}")
-
-        def told(arm: Arm, vocabulary: int = shape.vocabulary) -> str:
-            with closing(ArmProcess(arm)) as opened:
-                return measure_round(opened, _PARITY_POINT, vocabulary, 0).output_hash
-
-        with ThreadPoolExecutor(PROCESSES[plan.device]) as pool:
-            hashes = pool.map(told, arms)
-            outputs = {arm.name: one for arm, one in zip(arms, hashes, strict=True)}
-        expected = outputs[arms[0].name]
-        unlike = [arm for arm, output in outputs.items() if output != expected]
-        found[name] = {"outputs": outputs, "unlike": unlike}
+        ways = (*_OURS_ON[plan.device], *_bounded(shape, plan.device))
+        arms += [_parity_arm(files.checkpoint, way, plan.device) for way in ways]
+        found[name] = _compared(name, arms, shape.vocabulary, plan.device)
+        for weights in _CODES if shape.experts > 1 else ():
+            whole = _OURS_ON[plan.device][0]
+            ways = (whole, *_bounded(shape, plan.device, weights))
+            arms = [
+                _parity_arm(files.checkpoint, {**way, "weights": weights}, plan.device)
+                for way in ways
+            ]
+            of_codes = f"{name} in {weights}"
+            found[of_codes] = _compared(of_codes, arms, shape.vocabulary, plan.device)
     return {"shapes": found}
 
 
-def _bounded(shape: ModelShape, device: str) -> list[Json]:
+def _parity_arm(model: Path, settings: Mapping[str, Any], device: str) -> Arm:
+    arm = our_arm([_PARITY_POINT], model, {**settings, "device": device})
+    return replace(arm, variant=", ".join(f"{name}={value}" for name, value in settings.items()))
+
+
+def _compared(name: str, arms: Sequence[Arm], vocabulary: int, device: str) -> Json:
+    """Outputs of arms by name, and the names of those that differ from the first."""
+    log(f"{name}: {', '.join(arm.name for arm in arms)}")
+
+    def told(arm: Arm) -> str:
+        with closing(ArmProcess(arm)) as opened:
+            return measure_round(opened, _PARITY_POINT, vocabulary, 0).output_hash
+
+    with ThreadPoolExecutor(PROCESSES[device]) as pool:
+        hashes = pool.map(told, arms)
+        outputs = {arm.name: one for arm, one in zip(arms, hashes, strict=True)}
+    expected = outputs[arms[0].name]
+    return {"outputs": outputs, "unlike": [arm for arm in outputs if outputs[arm] != expected]}
+
+
+def _bounded(shape: ModelShape, device: str, weights: str = "checkpoint") -> list[Json]:
     """Settings with memory for one expert of a model, and for half of them; [] without any."""
     if shape.experts < 2:
         return []
     expert = 3 * shape.hidden * shape.inner * DTYPE_BYTES[_PARITY_POINT.dtype]
+    if weights != "checkpoint":
+        expert = int(expert * _CODES[weights])
     return [
         {**settings, "expert_memory": str(count * expert)}
         for settings in _BOUNDED_ON[device]

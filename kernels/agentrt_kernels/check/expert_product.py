@@ -10,9 +10,10 @@ from torch import Tensor
 
 from agentrt_kernels.check.difference import worst
 from agentrt_kernels.check.product import stored_bytes
-from agentrt_kernels.check.stored import Stored, stored
+from agentrt_kernels.check.stored import stored
 from agentrt_kernels.check.work import Work, rounds_of
 from agentrt_kernels.contract import CodeExperts, Kernels
+from agentrt_kernels.quantised_weight import Stored
 from agentrt_kernels.reference import Reference
 
 _MOST_ROUNDS = 4

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.check.difference import worst
-from agentrt_kernels.check.stored import Stored, stored
+from agentrt_kernels.check.stored import stored
 from agentrt_kernels.check.work import Work, rounds_of
 from agentrt_kernels.contract import CodeLinear, Kernels
-from agentrt_kernels.quantised_weight import quantised_linear
+from agentrt_kernels.quantised_weight import Stored, quantised_linear
 
 PLAIN = "plain"
 """Kind of the matrices that hold no codes."""

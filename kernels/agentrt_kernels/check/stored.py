@@ -6,29 +6,14 @@ Letters of the shapes: N outputs, K inputs, G groups of inputs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from agentrt_kernels.quantised_weight import E2M1, E4M3, MIDDLE_CODE
+from agentrt_kernels.quantised_weight import E2M1, E4M3, MIDDLE_CODE, Stored
 
 NORMAL = 2**0.5 * torch.erfinv(torch.linspace(-0.96, 0.96, 16))
 """Sixteen values as a table of four bits has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A `QuantisedWeight` as plain data."""
-
-    bits: int
-    values: Tensor
-    scales: Tensor
-    zeros: Tensor | None
-    group: int
-    row_bits: int = 16
-    order: Tensor | None = None
-    table: Tensor | None = None
 
 
 def stored(kind: str, outputs: int, inputs: int, device: torch.device, seed: int = 0) -> Stored:

@@ -33,6 +33,34 @@ class QuantisedExperts:
         """Bytes of the weights as they are kept."""
         return self.product.resident_bytes + (0 if self.order is None else self.order.nbytes)
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """See `MovableLinear.parts`."""
+        codes = self.product.codes
+        optional = codes.scales, codes.zeros, self.product.bias, self.order
+        return (codes.values, codes.factors, *(one for one in optional if one is not None))
+
+    def over(self, parts: Sequence[Tensor]) -> QuantisedExperts:
+        """See `MovableLinear.over`."""
+        codes, bias = self.product.codes, self.product.bias
+        values, factors, *optional = parts
+        rest = iter(optional)
+
+        def moved(part: Tensor | None) -> Tensor | None:
+            return None if part is None else next(rest)
+
+        codes = replace(
+            codes,
+            values=values,
+            factors=factors,
+            scales=moved(codes.scales),
+            zeros=moved(codes.zeros),
+            table=None if codes.table is None else codes.table.to(values.device),
+        )
+        return QuantisedExperts(
+            replace(self.product, codes=codes, bias=moved(bias)), moved(self.order)
+        )
+
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
         """See `CodeExperts.apply`."""
         if self.order is not None:

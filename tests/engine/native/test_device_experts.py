@@ -7,11 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.ops.device_experts import DeviceExperts, ExpertSlots
+from agentrt.engine.models.quantisation import quantised
+from agentrt.engine.ops.device_experts import DeviceExperts, ExpertSlots, slot_memory
 from agentrt.engine.ops.expert_cache import ExpertCache
 from agentrt.engine.ops.expert_copies import ExpertCopies
 from agentrt.engine.ops.expert_offload import slot_counts
-from agentrt.engine.ops.experts import ExpertRows, Routes
+from agentrt.engine.ops.experts import DenseExperts, ExpertRows, Routes
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels.contract import SILU
@@ -53,13 +54,43 @@ class LateCopies(ExpertCopies):
 class LateSlots(ExpertSlots):
     """Slots whose contents are of no expert until a copy is made."""
 
-    def __init__(self, count, like, copies):
-        super().__init__(count, like, CPU)
+    def __init__(self, like, memory, copies):
+        super().__init__(like, memory)
         self.copies = copies
-        self.gate_up.fill_(torch.nan)
+        for part in (*memory[0], *memory[1]):
+            part.fill_(torch.nan if part.is_floating_point() else 77)
 
-    def fill(self, slot, expert):
-        self.copies.queue.append(lambda: super(LateSlots, self).fill(slot, expert))
+    def fill(self, slot, host, expert):
+        self.copies.queue.append(lambda: super(LateSlots, self).fill(slot, host, expert))
+
+
+def all_experts(form, biased, count, kernels):
+    """Matrices of experts, and both projections of all of them."""
+    source = torch.Generator().manual_seed(count)
+
+    def one(outputs, inputs):
+        matrix = torch.randn(outputs, inputs, generator=source)
+        return FORMS[form](matrix), torch.randn(outputs, generator=source) if biased else None
+
+    matrices = [ExpertMatrices(*one(2 * INNER, HIDDEN), *one(HIDDEN, INNER)) for _ in range(count)]
+    pairs = [[(one.gate_up, one.gate_up_bias) for one in matrices]]
+    pairs.append([(one.down, one.down_bias) for one in matrices])
+    projections = []
+    for held in pairs:
+        weights, biases = zip(*held, strict=True)
+        rows = torch.stack(biases) if biased else None
+        if form == "plain":
+            projections.append(DenseExperts(torch.stack(weights), rows))
+        else:
+            projections.append(kernels.pack_expert_codes(weights, rows))
+    return matrices, tuple(projections)
+
+
+FORMS = {
+    "plain": lambda matrix: matrix,
+    "int8": lambda matrix: quantised(matrix, 8, matrix.shape[1]),
+    "int4": lambda matrix: quantised(matrix, 4, 2),
+}
 
 
 def some_rows(tokens, each):
@@ -72,51 +103,31 @@ def some_rows(tokens, each):
     experts=st.integers(1, 7),
     stay=st.integers(0, 5),
     passage=st.sampled_from([(1,), (1, 1), (2, 2)]),
+    form=st.sampled_from(sorted(FORMS)),
     biased=st.booleans(),
     late=st.booleans(),
     data=st.data(),
 )
 def test_products_wait_for_their_copies_and_no_row_is_lost(
-    experts, stay, passage, biased, late, data
+    experts, stay, passage, form, biased, late, data
 ):
     source = torch.Generator().manual_seed(experts)
-
-    def some(*size):
-        return torch.randn(size, generator=source)
-
-    host = [(some(2 * INNER, HIDDEN), some(HIDDEN, INNER)) for _ in range(experts)]
-    biases = (some(experts, 2 * INNER), some(experts, HIDDEN)) if biased else None
-    matrices = [
-        ExpertMatrices(
-            gate_up,
-            None if biases is None else biases[0][at],
-            down,
-            None if biases is None else biases[1][at],
-        )
-        for at, (gate_up, down) in enumerate(host)
-    ]
     kernels = TorchKernels()
+    matrices, host = all_experts(form, biased, experts, kernels)
     plain = LinearBackend(torch.float32, CPU, kernels).experts(matrices, SILU)
     copies = LateCopies() if late else ExpertCopies()
 
     def slots(count):
-        return LateSlots(count, host[0], copies) if late else ExpertSlots(count, host[0], CPU)
+        memory = slot_memory(host, count, CPU)
+        return LateSlots(host, memory, copies) if late else ExpertSlots(host, memory)
 
-    size = sum(one.nbytes for one in host[0])
+    size = sum(part[0].nbytes for one in host for part in one.parts)
     cache = ExpertCache(stay * size)
-    ours = DeviceExperts(
-        host,
-        biases,
-        slots(stay),
-        [slots(count) for count in passage],
-        cache,
-        copies,
-        SILU,
-        kernels,
-    )
+    own, passing = slots(stay), [slots(count) for count in passage]
+    ours = DeviceExperts(host, own, passing, cache, copies, SILU, kernels)
     for _ in range(4):
         tokens, each = data.draw(st.integers(1, 5)), data.draw(st.integers(1, experts))
-        x = some(tokens, HIDDEN)
+        x = torch.randn(tokens, HIDDEN, generator=source)
         chosen = torch.rand(tokens, experts, generator=source).argsort(-1)[:, :each].contiguous()
         shares = torch.rand(tokens, each, generator=source)
         if data.draw(st.booleans()):
@@ -133,13 +144,12 @@ def test_products_wait_for_their_copies_and_no_row_is_lost(
 
 
 def test_experts_that_stay_are_not_copied_again():
-    host = [(torch.ones(2 * INNER, HIDDEN), torch.ones(HIDDEN, INNER)) for _ in range(3)]
+    kernels = TorchKernels()
+    _, host = all_experts("int4", True, 3, kernels)
     copies = LateCopies()
-    size = sum(one.nbytes for one in host[0])
-    own, passage = LateSlots(2, host[0], copies), LateSlots(1, host[0], copies)
-    layer = DeviceExperts(
-        host, None, own, [passage], ExpertCache(2 * size), copies, SILU, TorchKernels()
-    )
+    size = sum(part[0].nbytes for one in host for part in one.parts)
+    own, passage = (LateSlots(host, slot_memory(host, count, CPU), copies) for count in (2, 1))
+    layer = DeviceExperts(host, own, [passage], ExpertCache(2 * size), copies, SILU, kernels)
     for _ in range(3):
         chosen = torch.tensor([[0, 1]])
         routes = Routes(chosen, torch.ones(1, 2))

@@ -65,14 +65,24 @@ def test_logits_are_those_with_all_experts_in_memory(kind, weights, build, engin
             assert sum(counts.misses) * size == offload.resident_bytes  # each once
 
 
-@pytest.mark.parametrize("kernels", ["torch", "reference"])
+@pytest.mark.parametrize(
+    ("kernels", "weights"),
+    [
+        ("torch", "checkpoint"),
+        ("reference", "checkpoint"),
+        ("reference", "int8"),
+        ("reference", "int4"),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_are_the_same_where_experts_are_copied_before_products(kind, kernels, build, engine):
+def test_logits_are_the_same_where_experts_are_copied_before_products(
+    kind, kernels, weights, build, engine
+):
     """As beside a GPU, whose slots and host memory are here those of a CPU.
 
-    Products of torch depend on the strides and the alignment of a matrix in their last bits.
+    Products of torch depend on the strides and the alignment of operands in their last bits.
     """
-    how = {"kernels": kernels, "self_check": "never"}
+    how = {"kernels": kernels, "weights": weights, "self_check": "never"}
     expected = written(build(kind, **how), engine)
     size = one_expert(build, engine, kind, **how)
     for slots in (1, 2, 7, 40, 1000):
@@ -94,14 +104,6 @@ def assert_near(found, expected) -> None:
         assert ids == expected_ids
         for one, other in zip(logprobs, expected_logprobs, strict=True):
             assert dict(one.top) == pytest.approx(dict(other.top), abs=1e-5)
-
-
-def test_quantised_experts_are_not_copied_to_a_device(model_dir):
-    config = EngineConfig(
-        model_dir("mixtral"), kernels="reference", expert_memory="1GiB", weights="int8"
-    )
-    with pytest.raises(EngineUnavailable, match="experts"):
-        load_model(config)
 
 
 @pytest.mark.usefixtures("native_kernels")
