@@ -3,7 +3,7 @@
 Each candidate is held to the reference before it is timed; one that does not compile here, or needs
 more than a multiprocessor has, is dropped. Several processes compile all of them first, which takes
 longer than the rest. Without `--out` the table goes to the cache directory from which the engine of
-this machine reads it.
+this machine reads it, as long as its GPU, its Triton and the kernels stay what they are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from agentrt_kernels.contract import Kernels
 from agentrt_kernels.triton.blocks import Blocks, Case, Table, cached, default
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.set import TritonKernels
+from agentrt_kernels.triton.tile_file import origin_here, write_tiles
 
 Timer = Callable[[Work, Kernels, torch.device], list[float]]
 _WIDTHS = (64, 128, 256)
@@ -227,7 +228,7 @@ def main(arguments: list[str]) -> int:
             chosen[choice.case] = choice.blocks
             took = choice.seconds[choice.blocks]
             sys.stdout.write(f"{choice.case.kernel} {choice.case.width}: {choice.blocks} {took}\n")
-            Table(chosen).write(out)
+            write_tiles(out, Table(chosen), origin_here())
     sys.stdout.write(f"{len(chosen)} tiles in {out}\n")
     return 0
 

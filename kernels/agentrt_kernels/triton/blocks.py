@@ -1,8 +1,8 @@
 """How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
 
 Entries that were measured stand in `blocks.json` beside this file (of an H200), or, for one machine
-alone, in its cache directory. A case without an entry takes a default. Defaults are reasoned, not
-measured:
+alone, in its cache directory (`tile_file`). A case without an entry takes a default. Defaults are
+reasoned, not measured:
 
 * A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, needs some
   30 KB of them under way. A tile of 64 tokens of keys and values at D = 128 in 16 bits is 32 KB.
@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-SHIPPED = Path(__file__).parent / "blocks.json"
+_SHIPPED = Path(__file__).parent / "blocks.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +74,26 @@ class Table:
         """The tile of a case."""
         return self._measured.get(case) or default(case)
 
-    @classmethod
-    def read(cls, paths: Iterable[Path]) -> Table:
-        """A table from files, later ones override earlier ones; a missing file has no entries."""
-        measured: dict[Case, Blocks] = {}
-        for path in paths:
-            if path.is_file():
-                for entry in json.loads(path.read_text("utf-8")):
-                    measured[Case(**entry["case"])] = Blocks(**entry["blocks"])
-        return cls(measured)
+    def with_more(self, other: Table) -> Table:
+        """Both tables; an entry of the other one goes first."""
+        return Table({**self._measured, **other._measured})
 
-    def write(self, path: Path) -> None:
-        """Every measured entry, as `read` takes it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        entries = [
+    @classmethod
+    def of(cls, entries: Iterable[Mapping[str, Any]]) -> Table:
+        """A table of what `entries` gives."""
+        return cls({Case(**one["case"]): Blocks(**one["blocks"]) for one in entries})
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every measured tile as data of JSON."""
+        return [
             {"case": asdict(case), "blocks": asdict(blocks)}
             for case, blocks in self._measured.items()
         ]
-        path.write_text(json.dumps(entries, indent=1) + "\n", "utf-8")
+
+
+def shipped() -> Table:
+    """The tiles that are shipped."""
+    return Table.of(json.loads(_SHIPPED.read_text("utf-8")))
 
 
 def cached() -> Path:

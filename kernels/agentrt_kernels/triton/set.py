@@ -13,7 +13,7 @@ from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.quantised_weight import QuantisedWeight
 from agentrt_kernels.routes import ExpertOrder, RouteRule, TorchRouting, TrainedRoutes
 from agentrt_kernels.triton import route as routing
-from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
+from agentrt_kernels.triton.blocks import Blocks, Case, Table, cached, shipped
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
@@ -29,6 +29,7 @@ from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
 from agentrt_kernels.triton.shared_prefix import shared_prefix
 from agentrt_kernels.triton.tile import is_interpreted
+from agentrt_kernels.triton.tile_file import origin_here, read_tiles
 from agentrt_kernels.triton.weighted_sum import weighted_sum
 from agentrt_kernels.triton.workspace import Workspace
 
@@ -62,7 +63,7 @@ class TritonKernels(TorchRouting):
 
     def __init__(self, table: Table | None = None, *, programs: int | None = None) -> None:
         self._programs = programs
-        self._table = table or Table.read([SHIPPED, cached()])
+        self._table = table or shipped().with_more(read_tiles(cached(), origin_here()))
         self._workspaces: dict[torch.device, Workspace] = {}
 
     def rms_norm(
