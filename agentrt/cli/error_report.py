@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import traceback
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
+from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError, ErrorRecord, NotInstalled, UsageError, record_of
 from agentrt.base.exception_groups import leaves, root_of
 
@@ -17,6 +18,7 @@ TERMINATED = 143
 HUNG_UP = 129
 _SETTING = re.compile(r"EngineConfig\((\w+)=([^()]*)\)")
 _VALUE = re.compile(r"\b(\w+)=('\w+'|\d+)")
+_SETTINGS = frozenset(one.name for one in fields(EngineConfig))
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -70,9 +72,12 @@ def in_flags(record: ErrorRecord) -> ErrorRecord:
     message, changes = _SETTING.subn(lambda found: _flag(found[1], found[2]), record.message)
     if not changes:
         return record
-    return replace(
-        record, message=message, hint=_VALUE.sub(lambda found: _flag(*found.groups()), record.hint)
-    )
+    return replace(record, message=message, hint=_VALUE.sub(_in_flag, record.hint))
+
+
+def _in_flag(found: re.Match[str]) -> str:
+    """A setting in a remedy as its flag; the same text if it is the value of another one."""
+    return _flag(found[1], found[2]) if found[1] in _SETTINGS else found[0]
 
 
 def _flag(name: str, value: str) -> str:

@@ -187,19 +187,25 @@ class ModelRole:
 def models_of(engines: Mapping[str, ModelRole]) -> dict[str, ModelRole]:
     """Models that `model=` names: engines by role, and the adapters of each by name.
 
+    An adapter is named behind a role of its engine, as `planner+judge`, or alone: then it is that
+    of the role `default`, or of the one engine that has it.
+
     Args:
         engines: Engines by role, which have started.
 
     Raises:
-        UsageError: An adapter has the name of a role, or of another engine's adapter.
+        UsageError: An adapter has the name of a role, or several engines have it and that of the
+            role `default` does not.
     """
     found = dict(engines)
-    for role, engine in engines.items():
+    for role in sorted(engines, key=lambda role: role != "default"):
+        engine = engines[role]
         for name in engine.capabilities.adapters:
-            if name in found:
+            adapted = found[f"{role}+{name}"] = replace(engine, adapter=name)
+            named = found.setdefault(name, adapted)
+            if name in engines or named.role not in ("default", role):
                 raise UsageError(
                     f"the adapter {name!r} of the engine {role!r} has the name of another model",
                     hint="Give it another name: each role and adapter has one of its own",
                 )
-            found[name] = replace(engine, adapter=name)
     return found

@@ -77,3 +77,10 @@ def test_a_setting_is_named_by_its_flag_unless_code_gave_it() -> None:
         "fix:   Give --weights int8 or --weights int4 too, or leave it",
     ]
     assert "EngineConfig(head_weights='int4')" in three_lines(raised(wrong), folder=HERE)
+
+
+def test_values_of_a_setting_are_no_flags() -> None:
+    error = UsageError(
+        "EngineConfig(expert_routing='x') is unknown", hint="Give threshold=0.1 or kv_pages=9"
+    )
+    assert "Give threshold=0.1 or --kv-pages 9" in three_lines(error, folder=HERE)

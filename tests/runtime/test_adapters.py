@@ -7,6 +7,7 @@ import pytest
 
 from agentrt import UsageError, chat, gather, program
 from agentrt.protocol.events import NodeDeclared
+from agentrt.runtime.model_role import ModelRole, models_of
 
 LONG = "A long question about many things that fills more than a page of memory. " * 4
 ASK = chat(system="Be brief.").user(LONG)
@@ -63,9 +64,32 @@ def test_hints_carry_the_adapter(bench: Any, codec: Any) -> None:
 def test_an_unknown_model_names_the_adapters(bench: Any, codec: Any) -> None:
     with pytest.raises(UsageError, match="no engine has the role 'juge'") as caught:
         rig_of(bench, codec, "judge").run(asks, ["juge"])
-    assert "default, judge" in (caught.value.hint or "")
+    assert "default, default+judge, judge" in (caught.value.hint or "")
 
 
 def test_a_name_is_of_one_model(bench: Any, codec: Any) -> None:
     with pytest.raises(UsageError, match="has the name of another model"):
         rig_of(bench, codec, "default").run(asks, [None])
+
+
+def test_an_adapter_is_named_behind_a_role_too(bench: Any, codec: Any) -> None:
+    rig = rig_of(bench, codec, "judge", seeds=True)
+    rig.run(asks, ["default+judge", "judge", "default"])
+    assert [one.adapter for one in rig.backend.seen.requests] == ["judge", ""]
+
+
+def test_engines_of_several_roles_may_have_the_same_adapter(bench: Any, codec: Any) -> None:
+    first, second, third = (rig_of(bench, codec, "judge").backend for _ in range(3))
+    roles = {"planner": ModelRole("planner", first, codec)}
+    roles["default"] = ModelRole("default", second, codec)
+    found = models_of(roles)
+    assert {name: (one.role, one.adapter) for name, one in found.items()} == {
+        "planner": ("planner", ""),
+        "default": ("default", ""),
+        "judge": ("default", "judge"),
+        "default+judge": ("default", "judge"),
+        "planner+judge": ("planner", "judge"),
+    }
+    del roles["default"]
+    with pytest.raises(UsageError, match="has the name of another model"):
+        models_of({**roles, "critic": ModelRole("critic", third, codec)})
