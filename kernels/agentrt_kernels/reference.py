@@ -91,7 +91,7 @@ def _linear_over(like: ReferenceLinear, parts: Sequence[Tensor]) -> ReferenceLin
 
 
 def _form_of(linear: ReferenceLinear) -> tuple[object, ...]:
-    """What experts have in common whose codes lie in the same tensors."""
+    """Form that experts have in common if their codes lie in the same tensors."""
     weight, table = linear.weight, linear.weight.table
     held = weight.zeros is not None, weight.order is not None
     values = None if table is None else tuple(table.nan_to_num().tolist())

@@ -25,7 +25,7 @@ _log = logging.getLogger("agentrt_kernels")
 
 @dataclass(frozen=True, slots=True)
 class TileOrigin:
-    """What tiles were measured on.
+    """GPU, compiler and kernels of a measurement of tiles.
 
     Attributes:
         device: Name of the GPU.
@@ -58,7 +58,7 @@ def read_tiles(path: Path, here: TileOrigin) -> Table:
 
     Args:
         path: The file, which need not be there.
-        here: What the kernels run on now.
+        here: Origin of tiles that would be measured now.
 
     Example:
         >>> read_tiles(Path("missing.json"), TileOrigin("NVIDIA H200", "3.7.1", "")).entries()
@@ -82,7 +82,7 @@ def read_tiles(path: Path, here: TileOrigin) -> Table:
 
 
 def origin_change(then: Mapping[str, Any], here: TileOrigin) -> str:
-    """What differs between where tiles were measured and here; "" if nothing does.
+    """Difference between the origin of tiles and that here; "" if there is none.
 
     Example:
         >>> origin_change(
