@@ -118,6 +118,13 @@ def test_a_figure_without_a_file_says_why() -> None:
             assert len(place) > 10, f"{what}: say why there is no file"
 
 
+def test_a_figure_has_its_place_where_a_file_holds_it() -> None:
+    for what, _, file, place in places():
+        if file == NONE:
+            held = re.findall(r"[\w-]+\.json", place)
+            assert not held, f"{what}: give the place in {', '.join(held)}"
+
+
 def test_places_are_read() -> None:
     found = {"rows": [{"arm": "a", "x": 1.0}, {"arm": "b", "x": -4.0}]}
     assert value_of(found, "rows/1/x") == -4.0
