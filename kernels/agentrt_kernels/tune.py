@@ -176,7 +176,25 @@ def trials_of(device: torch.device) -> Iterator[Trial]:
                     device=device,
                 ),
             )
-    for bound, some_rows in ((16, (1, 16)), (64, (64,)), (128, (2048,))):
+    for bits, kind in ((4, "int4 in groups"), (8, "int8")):
+        yield Trial(
+            Case("dequantised_gemv", 16, bits, at),
+            _tiles((1,), (16, 32, 64, 128), (2, 4, 8), (2, 4, 6), inner=(64, 128, 256)),
+            tuple(
+                partial(check_product.product, kind, 1, outputs, width, dtype, device)
+                for outputs, width in ((4096, 4096), (28672, 4096))
+            ),
+            partial(
+                check_product.product_difference,
+                kind=kind,
+                rows=1,
+                outputs=520,
+                inputs=1024,
+                dtype=dtype,
+                device=device,
+            ),
+        )
+    for bound, some_rows in ((16, (2, 16)), (64, (64,)), (128, (2048,))):
         for kernel, bits, kind in PRODUCTS:
             yield Trial(
                 Case(kernel, bound, bits, at),

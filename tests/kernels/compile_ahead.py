@@ -53,6 +53,7 @@ def compile_only(run):
             "fp8_instructions": len(re.findall(r"(?:wgmma|mma)\.\S*\.e4m3", ptx)),
             "fp8_conversions": len(re.findall(r"cvt\.\S*\.e4m3", ptx)),
             "async_copies": ptx.count("cp.async.cg") + ptx.count("cp.async.bulk.tensor"),
+            "flushes": ptx.count(".ftz"),
             "waits": ptx.count("griddepcontrol.wait"),
             **resources(made.asm["cubin"]),
         }
@@ -135,7 +136,7 @@ def call_quantised(dtype: torch.dtype, outputs: int, width: int) -> dict[str, di
     bias = torch.empty(outputs, dtype=dtype)
     for kind in KINDS:
         linear = kernels.pack_codes(stored(kind, outputs, width, torch.device("cpu")), bias)
-        for rows in (1, 64, 2048):
+        for rows in (1, 16, 64, 2048):
             USED.clear()
             linear.apply(torch.empty(rows, width, dtype=dtype))
             told |= {f"{kernel} of {kind}, {rows} rows": used for kernel, used in USED.items()}

@@ -229,9 +229,13 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
                 assert kernels.product_blocks(of_one, some, trial.case.bits, 8)
                 assert asked == [trial.case]
         elif kind in ("dequantised_gemm", "fp8_gemm"):
-            rows = {16: 1, 64: 64, 128: 2048}[width]
+            rows = {16: 2, 64: 64, 128: 2048}[width]
             some = torch.empty(rows, 1, dtype=torch.bfloat16)
             assert kernels.product_blocks(kind, some, trial.case.bits)
+            assert asked == [trial.case]
+        elif kind == "dequantised_gemv":
+            row = torch.empty(1, 1, dtype=torch.bfloat16)
+            assert kernels.product_blocks(kind, row, trial.case.bits)
             assert asked == [trial.case]
         else:
             assert kernels._blocks(kind, torch.empty(1, 1, width, dtype=torch.bfloat16))
@@ -239,7 +243,8 @@ def test_every_trial_is_of_the_case_that_the_set_looks_up() -> None:
         seen.add(kind)
     attention = {"paged_decode", "paged_extend", "shared_prefix"}
     products = {"dequantised_gemm", "fp8_gemm"}
-    assert seen == attention | {"grouped_gemm"} | products | {f"grouped_{one}" for one in products}
+    grouped = {"grouped_gemm"} | {f"grouped_{one}" for one in products}
+    assert seen == attention | products | {"dequantised_gemv"} | grouped
 
 
 @pytest.mark.usefixtures("interpreted")

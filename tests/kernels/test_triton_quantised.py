@@ -75,17 +75,93 @@ def test_groups_of_any_size(interpreted) -> None:
     check_groups(interpreted)
 
 
+@quick
+@given(
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([16, 32, 48, 128, 10_000]),
+    words=st.integers(1, 40),
+    outputs=st.integers(1, 40),
+    zeros=st.sampled_from(["none", "whole", "halves"]),
+    exponent=st.integers(-30, 60),
+)
+def check_rows_alone(interpreted, bits, group, words, outputs, zeros, exponent):
+    from agentrt_kernels.triton import dequantised_gemv
+    from agentrt_kernels.triton.quantised import codes_of
+
+    source, inputs = torch.Generator().manual_seed(words), words * 32 // bits
+    one = stored("int8" if bits == 8 else "int4 in groups", outputs, inputs, CPU, seed=words)
+    groups = (outputs, -(-inputs // group))
+    scales = torch.rand(groups, generator=source).half() - 0.5
+    shift = torch.randint(-8, 24, groups, generator=source).half()
+    held = {"none": None, "whole": shift, "halves": shift + 0.5}[zeros]
+    weight = replace(one, scales=scales, zeros=held, group=group)
+    codes = codes_of(weight)
+    assert not dequantised_gemv.fits(codes, 2)
+    is_whole = group >= inputs or (group % 16 == 0 and (bits == 8 or inputs % 32 == 0))
+    assert dequantised_gemv.fits(codes, 1) == is_whole
+    x = torch.randn(1, inputs, generator=source)
+    expected = quantised_linear(x, weight)
+    found = interpreted.pack_codes(weight).apply(x * 2.0**exponent)
+    torch.testing.assert_close(found * 2.0**-exponent, expected, rtol=2e-5, atol=2e-3)
+
+
+def test_a_row_alone_times_integer_codes(interpreted) -> None:
+    """Of any group and size, and from rows that are tiny to rows that are huge."""
+    check_rows_alone(interpreted)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_every_integer_code_is_its_value_wherever_it_lies_in_a_word(interpreted, bits) -> None:
+    """A row for each code, in all inputs alike, of which one at a time is taken."""
+    count, inputs = 1 << bits, 32
+    codes = torch.arange(count, dtype=torch.uint8)[:, None]
+    values = codes * 17 if bits == 4 else codes.view(torch.int8)
+    width = inputs * bits // 8
+    one = stored("int8" if bits == 8 else "int4 in groups", count, inputs, CPU)
+    alike = values.expand(count, width).contiguous()
+    weight = replace(one, values=alike, scales=torch.ones(count, 1), group=inputs)
+    linear = interpreted.pack_codes(weight)
+    meant = torch.arange(16.0) - 8 if bits == 4 else codes.view(torch.int8)[:, 0].float()
+    for at in range(inputs):
+        x = torch.zeros(1, inputs)
+        x[0, at] = 0.75
+        assert torch.equal(linear.apply(x)[0], 0.75 * meant), at
+
+
+def test_one_row_of_integer_codes_takes_its_own_kernel(interpreted) -> None:
+    from agentrt_kernels.triton.blocks import Blocks, Case, Table
+    from agentrt_kernels.triton.set import TritonKernels
+
+    class Watching(Table):
+        def find(self, case: Case) -> Blocks:
+            asked.append(case.kernel)
+            return Blocks(rows=16, columns=16, inner=16, warps=4, stages=2)
+
+    kernels = TritonKernels(Watching())
+    for kind, rows, kernel in (
+        ("int4 in groups with zeros", 1, "dequantised_gemv"),
+        ("int8", 1, "dequantised_gemv"),
+        ("int8", 2, "dequantised_gemm"),
+        ("nf4", 1, "dequantised_gemm"),
+        ("fp8", 1, "dequantised_gemm"),
+    ):
+        asked: list[str] = []
+        kernels.pack_codes(stored(kind, 9, 128, CPU)).apply(torch.ones(rows, 128))
+        assert asked == [kernel], kind
+
+
+@pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("kind", ["int4 in groups with zeros", "fp8 in blocks by fp8"])
 @pytest.mark.usefixtures("interpreted")
-def test_inputs_may_be_shared_among_programs(kind: str) -> None:
+def test_inputs_may_be_shared_among_programs(kind: str, rows: int) -> None:
     """As on a device with more room than a product has outputs; a bias is added once."""
     from agentrt_kernels.triton.blocks import Table
     from agentrt_kernels.triton.set import TritonKernels
 
     weight = stored(kind, 20, 832, CPU)
     source = torch.Generator().manual_seed(0)
-    x, bias = torch.randn(3, 832, generator=source), torch.randn(20, generator=source)
-    out = torch.full((3, 30), torch.nan)
+    x, bias = torch.randn(rows, 832, generator=source), torch.randn(20, generator=source)
+    out = torch.full((rows, 30), torch.nan)
     linear = TritonKernels(Table(), programs=64).pack_codes(weight, bias)
     made = linear.apply(x, out[:, :20])
     torch.testing.assert_close(made, quantised_linear(x, weight, bias), rtol=2e-4, atol=2e-4)

@@ -8,7 +8,7 @@ from statistics import geometric_mean
 from typing import Any
 
 _FAMILIES = {
-    "products": ("torch_mm", "dequantised_gemm", "fp8_gemm"),
+    "products": ("torch_mm", "dequantised_gemv", "dequantised_gemm", "fp8_gemm"),
     "experts": ("grouped_gemm", "grouped_dequantised_gemm", "grouped_fp8_gemm"),
 }
 """Kernels by the first word of their figures; the first of them multiplies by plain weights."""

@@ -67,9 +67,8 @@ def product(
             packed_by = kernels
         linears[at].apply(x, out)
 
-    kernel = "fp8_gemm" if one.row_bits == 8 else "dequantised_gemm"
     name = product_name(kind, rows, outputs, inputs)
-    return Work(kernel, name, call, rounds, moved, 2 * rows * outputs * inputs)
+    return Work(_kernel_of(one, rows), name, call, rounds, moved, 2 * rows * outputs * inputs)
 
 
 def plain_product(
@@ -87,6 +86,12 @@ def plain_product(
 
     name = product_name(PLAIN, rows, outputs, inputs)
     return Work("torch_mm", name, call, rounds, moved, 2 * rows * outputs * inputs)
+
+
+def _kernel_of(weight: Stored, rows: int) -> str:
+    if weight.row_bits == 8:
+        return "fp8_gemm"
+    return "dequantised_gemv" if rows == 1 and weight.table is None else "dequantised_gemm"
 
 
 def product_name(kind: str, rows: int, outputs: int, inputs: int) -> str:

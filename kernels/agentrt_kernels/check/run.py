@@ -212,7 +212,7 @@ def _products(
 ) -> Iterator[Check]:
     """Products with matrices in codes, and with those of experts."""
     is_full = device.type == "cuda" and dtype == torch.bfloat16
-    for codes, rows in product_of(KINDS, (1, 60, 300) if is_full else (3,)):
+    for codes, rows in product_of(KINDS, (1, 9, 60, 300) if is_full else (1, 3)):
         sizes = (rows, width + 40, width)
         measure = partial(product_difference, kernels, codes, *sizes, dtype, device)
         yield "product with codes", f"{codes}, {dtype}, {sizes}", measure
@@ -274,7 +274,7 @@ def _works(device: torch.device) -> Iterator[Work]:
                 yield routing_work(tokens, experts, each, device, by_torch=by_torch)
         yield sum_work(tokens, 8, 2048, dtype, device)
     for outputs, width in ((4096, 4096), (28672, 4096), (4096, 14336)):
-        for rows in (1, 16):
+        for rows in (1, 2, 16):  # one row has a kernel of its own, from two on it is one tile
             yield plain_product(rows, outputs, width, dtype, device)
             for codes in ("int8", "int4 in groups", "int4 in groups with zeros", "nf4", "fp8"):
                 yield product(codes, rows, outputs, width, dtype, device)

@@ -9,7 +9,8 @@ reasoned, not measured:
   Stages are halved between page numbers and what they point to: five keep two tiles under way.
 * Prompts use the widest matrix instruction (64 rows a group of four warps): 128 rows, 8 warps.
 * Products of codes have outputs on the side of the matrix instruction that takes 64 of them, from
-  registers. With few rows a tile has 128 inputs of each.
+  registers. With few rows a tile has 128 inputs of each. One row has 128 bytes of each of 64
+  outputs: a thread reads 16 bytes of four, and spreads a value of the row over all four.
 * fp32 has no matrix instruction that keeps its precision; its tiles are small.
 """
 
@@ -110,6 +111,8 @@ def default(case: Case) -> Blocks:
             return Blocks(rows=min(case.width, 32), columns=32, inner=32, warps=4, stages=2)
         warps = 8 if case.width >= 128 else 4
         return Blocks(rows=case.width, columns=128, inner=64, warps=warps, stages=4)
+    if case.kernel == "dequantised_gemv":
+        return Blocks(rows=1, columns=64, inner=128, warps=4, stages=4)
     if case.kernel.endswith(("dequantised_gemm", "fp8_gemm")):
         return _of_codes(case)
     if case.bits == 32:

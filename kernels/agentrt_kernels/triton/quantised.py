@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.quantised_weight import MIDDLE_CODE, QuantisedWeight, is_e2m1, is_e4m3
-from agentrt_kernels.triton import fp8_gemm
+from agentrt_kernels.triton import dequantised_gemv, fp8_gemm
 from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.dequantised_gemm import UNIT, Codes, dequantised_gemm, halved
 from agentrt_kernels.triton.e4m3_rows import e4m3_rows
@@ -69,6 +69,9 @@ class QuantisedProduct:
         if self.rounds_rows:
             self._multiply_rounded(x, out, expert_start)
             return
+        if expert_start is None and dequantised_gemv.fits(self.codes, x.shape[0]):
+            self._multiply_row(x, out)
+            return
         blocks = self.settings.product_blocks(
             "dequantised_gemm", x, self.codes.bits, expert_count(expert_start)
         )
@@ -81,6 +84,15 @@ class QuantisedProduct:
             shares=shares,
             blocks=blocks,
             expert_start=expert_start,
+        )
+        shares.sum_into(out, self.bias)
+
+    def _multiply_row(self, x: Tensor, out: Tensor) -> None:
+        blocks = self.settings.product_blocks("dequantised_gemv", x, self.codes.bits)
+        blocks = replace(blocks, inner=dequantised_gemv.inner_of(self.codes, blocks.inner))
+        shares = self._shares(x, blocks, None)
+        dequantised_gemv.dequantised_gemv(
+            x.contiguous(), self.codes, self.bias, out, shares=shares, blocks=blocks
         )
         shares.sum_into(out, self.bias)
 

@@ -89,7 +89,7 @@ def test_products_with_codes_are_compared_with_plain_ones_of_their_shape() -> No
         took("torch_mm", "1 rows, 4 x 4, plain", 1.0),
         took("torch_mm", "2048 rows, 8 x 4, plain", 3.0),
         took("dequantised_gemm", "1 rows, 8 x 4, int8", 1.0),
-        took("dequantised_gemm", "1 rows, 4 x 4, int8", 1.0),
+        took("dequantised_gemv", "1 rows, 4 x 4, int8", 1.0),
         took("fp8_gemm", "2048 rows, 8 x 4, fp8 by fp8", 2.0),
         took("grouped_gemm", "8 rows, 2 experts of 8 x 4, plain", 4.0),
         took("grouped_dequantised_gemm", "8 rows, 2 experts of 8 x 4, int4 in groups", 2.0),
