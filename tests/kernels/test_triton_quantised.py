@@ -97,7 +97,7 @@ def check_rows_alone(interpreted, bits, group, words, outputs, zeros, exponent):
     weight = replace(one, scales=scales, zeros=held, group=group)
     codes = codes_of(weight)
     assert not dequantised_gemv.fits(codes, 2)
-    is_whole = group >= inputs or (group % 16 == 0 and (bits == 8 or inputs % 32 == 0))
+    is_whole = words % 4 == 0 and (group >= inputs or group % 16 == 0)
     assert dequantised_gemv.fits(codes, 1) == is_whole
     x = torch.randn(1, inputs, generator=source)
     expected = quantised_linear(x, weight)

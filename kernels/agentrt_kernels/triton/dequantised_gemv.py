@@ -22,33 +22,27 @@ from agentrt_kernels.triton.blocks import Blocks
 from agentrt_kernels.triton.dequantised_gemm import Codes
 from agentrt_kernels.triton.split_inner import Shares
 
-_WORD_BYTES = 4
 _LEAST_INNER = 16
-"""Bytes of an output below which a tile would be mostly scales."""
-_STEP = 149
-"""The least float is 2^-149."""
-_RAISED: tl.constexpr = tl.constexpr(64)
+"""Bytes of an output, which a thread reads at once, below which a tile would be mostly scales."""
+_RAISED = tl.constexpr(64)
 """Power of two that a row is multiplied by: its values stay finite up to 2^63."""
-_LOWERED: tl.constexpr = tl.constexpr(_STEP - 64)
-"""Power of two that sums are multiplied by at the end."""
+_LOWERED = tl.constexpr(149 - 64)
+"""Power of two that sums are multiplied by at the end: the least float is 2^-149."""
 
 
 def fits(weight: Codes, rows: int) -> bool:
-    """Whether there is one row, codes are integers, and groups are made of whole tiles."""
+    """Whether there is one row, codes are integers, and groups and outputs are whole tiles."""
     is_integer = weight.table is None and not weight.is_e4m3 and not weight.is_e2m1
     if rows != 1 or not is_integer or weight.values.dim() != 2:
         return False
-    span = weight.values.shape[1]
-    return span % _WORD_BYTES == 0 and inner_of(weight, _LEAST_INNER) == _LEAST_INNER
+    return inner_of(weight, _LEAST_INNER) == _LEAST_INNER
 
 
 def inner_of(weight: Codes, inner: int) -> int:
     """Bytes of an output in a tile, each half of which shares a scale."""
     span = weight.values.shape[1]
-    if weight.group >= span * 8 // weight.bits:
-        return inner
-    halves = weight.group if weight.bits == 8 else math.gcd(weight.group, span)
-    return math.gcd(halves, inner)
+    is_one_group = weight.group >= span * 8 // weight.bits
+    return math.gcd(inner, span, 0 if is_one_group else weight.group)
 
 
 def dequantised_gemv(
@@ -113,14 +107,14 @@ def _dequantised_gemv(
 ):
     output = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     share = tl.program_id(1)
-    byte = tl.arange(0, BLOCK_K // 4) * 4
+    word = tl.arange(0, BLOCK_K // 4)
     real = output < outputs
-    place = words + output.to(tl.int64)[:, None] * (span // 4) + (byte // 4)[None, :]
+    # No mask along the inputs, which would cut what a thread reads at once into words.
+    place = words + output.to(tl.int64)[:, None] * (span // 4) + word[None, :]
     acc = tl.zeros([BLOCK_N, BLOCK_K // 4], tl.float32)
     stop = tl.minimum((share + 1) * share_codes, span)
     for begin in tl.range(share * share_codes, stop, BLOCK_K, num_stages=STAGES):
-        there = begin + byte < span
-        packed = tl.load(place + begin // 4, mask=real[:, None] & there[None, :], other=0)
+        packed = tl.load(place + begin // 4, mask=real[:, None], other=0)
         packed = packed.to(tl.uint32, bitcast=True)
         if BITS == 8:  # from -128..127 to 0..255
             packed = packed ^ 0x80808080
@@ -132,8 +126,7 @@ def _dequantised_gemv(
             for BYTE in tl.static_range(4):
                 # Where the code lies in its word.
                 LOW = tl.constexpr(8 * min(BYTE, 2) + 4 * HALF)
-                at = x + first + byte + BYTE
-                right = tl.load(at, mask=there, other=0.0).to(tl.float32)[None, :]
+                right = tl.load(x + first + 4 * word + BYTE).to(tl.float32)[None, :]
                 total += right
                 code = (packed if BYTE < 3 else last) & (((1 << BITS) - 1) << LOW)
                 left = code.to(tl.float32, bitcast=True)
