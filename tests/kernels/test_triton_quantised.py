@@ -112,20 +112,20 @@ def test_a_row_alone_times_integer_codes(interpreted) -> None:
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_every_integer_code_is_its_value_wherever_it_lies_in_a_word(interpreted, bits) -> None:
-    """A row for each code, in all inputs alike, of which one at a time is taken."""
+    """A row for each code, other codes beside it; one input at a time is taken."""
     count, inputs = 1 << bits, 32
-    codes = torch.arange(count, dtype=torch.uint8)[:, None]
-    values = codes * 17 if bits == 4 else codes.view(torch.int8)
-    width = inputs * bits // 8
+    codes = (torch.arange(count)[:, None] + torch.arange(inputs)) % count
+    values = codes.to(torch.uint8).view(torch.int8)
+    if bits == 4:
+        values = (codes[:, ::2] | codes[:, 1::2] << 4).to(torch.uint8)
     one = stored("int8" if bits == 8 else "int4 in groups", count, inputs, CPU)
-    alike = values.expand(count, width).contiguous()
-    weight = replace(one, values=alike, scales=torch.ones(count, 1), group=inputs)
+    weight = replace(one, values=values, scales=torch.ones(count, 1), group=inputs)
     linear = interpreted.pack_codes(weight)
-    meant = torch.arange(16.0) - 8 if bits == 4 else codes.view(torch.int8)[:, 0].float()
+    meant = codes.float() - 8 if bits == 4 else values.float()
     for at in range(inputs):
         x = torch.zeros(1, inputs)
         x[0, at] = 0.75
-        assert torch.equal(linear.apply(x)[0], 0.75 * meant), at
+        assert torch.equal(linear.apply(x)[0], 0.75 * meant[:, at]), at
 
 
 def test_one_row_of_integer_codes_takes_its_own_kernel(interpreted) -> None:
