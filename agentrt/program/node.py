@@ -285,8 +285,17 @@ class Node(Generic[T_co]):
             self._refuse("searched")
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = "" if name.startswith("_") else "; if its value has one, await it first"
-            raise AttributeError(f"node {self.name!r} has no attribute {name!r}{hint}")
+            problem = f"node {self.name!r} has no attribute {name!r}"
+            if name.startswith("_"):  # of a protocol that a library looks for
+                raise AttributeError(problem)
+            raise AttributeOfNode(problem, hint="If its value has one, await it first")
+
+
+class AttributeOfNode(NotYetKnown, AttributeError):
+    """An attribute of a value was looked for at its node; `hasattr` sees an `AttributeError`.
+
+    As an error that users are told, it comes without the frames of the package.
+    """
 
 
 def _reason(error: Exception) -> str:

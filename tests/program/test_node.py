@@ -57,9 +57,12 @@ def test_a_pending_node_is_no_value(node: Node[Any], use: Any, verb: str) -> Non
 
 
 def test_an_attribute_of_the_value_is_none_of_the_node(node: Node[Any]) -> None:
-    with pytest.raises(AttributeError, match=r"'plan' has no attribute 'city'; .* await it first"):
+    with pytest.raises(AttributeError, match=r"'plan' has no attribute 'city'\. .* await it first"):
         node.city  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(node, "city")
+    with pytest.raises(NotYetKnown):
+        node.city  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(node, "_repr_html_"), "what libraries look for"
 
 
 def test_its_repr_is_for_people(node: Node[Any]) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from agentrt import InternalError, ToolFailed, UsageError, chat
+from agentrt import InternalError, ToolFailed, UsageError, chat, program
 from agentrt.base.errors import revive
 from agentrt.program.users_part import users_part, without_inner_frames
 from agentrt.protocol.step_output import End
 from agentrt.protocol.wire import Wire
+from agentrt.testing import ScriptedRuntime
 from agentrt.testing.scripted_runtime import outside_loop
 
 
@@ -32,6 +33,16 @@ def test_frames_of_this_package_are_left_out() -> None:
     error = raised_by(lambda: chat(history="no"))  # type: ignore[arg-type]
     assert isinstance(error, UsageError)
     assert len(names_of(error)) > len(names_of(without_inner_frames(error))) == 2
+
+
+def test_an_attribute_of_a_pending_value_ends_at_the_users_line() -> None:
+    @program
+    async def shout() -> Any:
+        return chat().user("x").generate().upper()  # type: ignore[attr-defined]
+
+    error = raised_by(lambda: ScriptedRuntime(["Nile"]).run(shout))
+    assert isinstance(error, AttributeError)
+    assert names_of(error)[-1] == "shout"
 
 
 def test_the_users_own_errors_keep_the_frames_of_libraries() -> None:
