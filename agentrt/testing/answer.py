@@ -18,6 +18,7 @@ from agentrt.base.ids import RequestId
 from agentrt.base.record import record
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.step_output import FinishReason, OptionScore, TokenLogprob
+from agentrt.testing.misfit import misfit
 from agentrt.testing.script import Reply, texts_of
 from agentrt.testing.spelling import Spelling
 from agentrt.testing.timed_output import TimedOutput, spread
@@ -136,7 +137,7 @@ class Answerer:
             answer = self._tokenized(request, ids, "failed")
             return replace(answer, error=record_of(reply.error))
         try:
-            answer = self._obey(request, ids, stopped=bool(stop))
+            answer = self._obey(request, reply, ids, stopped=bool(stop))
         except AgentrtError as error:
             return failed(error)
         if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
@@ -200,7 +201,7 @@ class Answerer:
         return replace(spelt, token_ids=spelt.token_ids[before:], pieces=spelt.pieces[before:])
 
     def _obey(
-        self, request: GenerateRequest, ids: tuple[int, ...], *, stopped: bool
+        self, request: GenerateRequest, reply: Reply, ids: tuple[int, ...], *, stopped: bool
     ) -> ScriptedAnswer:
         limit, closes = request.sampling.max_tokens, request.on_limit == "close"
         if request.constraint is not None:
@@ -209,13 +210,19 @@ class Answerer:
                 kept = _closed_within(compiled, ids, limit, request)
                 return self._tokenized(request, kept, "length", closed_early=True)
             partial = stopped or len(ids) > limit
-            self._check(compiled, ids, request.node_id, partial=partial)
+            self._check(compiled, ids, request, reply, partial=partial)
         if len(ids) > limit:
             return self._tokenized(request, ids[:limit], "length", closed_early=closes)
         return self._tokenized(request, ids, "stop")
 
     def _check(
-        self, compiled: CompiledConstraint, ids: tuple[int, ...], node_id: str, *, partial: bool
+        self,
+        compiled: CompiledConstraint,
+        ids: tuple[int, ...],
+        request: GenerateRequest,
+        reply: Reply,
+        *,
+        partial: bool,
     ) -> None:
         """Refuse an answer that violates its constraint: no engine could give it."""
         state = compiled.start()
@@ -225,12 +232,9 @@ class Answerer:
         written = "".join(self._spelling.pieces(ids[:taken], keep_special=True))
         rest = "".join(self._spelling.pieces(ids[taken:], keep_special=True))
         what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
-        problem = f"the script's answer to {node_id} {what} after {written[-60:]!r}"
-        hint = (
-            "Let the script answer what the type allows: keys in the type's order, and tool calls "
-            "as call(name, ...)"
-        )
-        raise RequestRejected(problem, hint=hint)
+        problem = f"the script's answer to {request.node_id} {what} after {written[-60:]!r}"
+        tools = () if request.constraint is None else request.constraint.tools
+        raise RequestRejected(problem, hint=misfit(reply.calls, tools) or _ALLOWED)
 
     def _tokenized(
         self,
@@ -252,6 +256,11 @@ class Answerer:
             self._compiled[key] = compile_constraint(spec, spelling.vocab, spelling.call_frame)
         return self._compiled[key]
 
+
+_ALLOWED = (
+    "Let the script answer what the type allows: keys in the type's order, and tool calls "
+    "as call(name, ...)"
+)
 
 _LEAST = 1e-12
 """Probability of an option that a script gives none, since its logarithm has to be finite."""

@@ -105,6 +105,32 @@ def test_an_answer_that_the_type_forbids_is_told() -> None:
         value_of({"ask": {"count": 3, "item": "lamp"}}, out=Order)
 
 
+@tool(effects="read")
+def shares(symbol: str, year: int, month: int = 1) -> int:
+    """How many shares there were."""
+    return year + month
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (call("prize", symbol="IBM"), "No tool 'prize' is offered here, only price, shares"),
+        (call("price", ticker="IBM"), "'price' has no argument 'ticker': it takes symbol"),
+        (call("shares", symbol="IBM"), "'shares' needs the argument 'year': it takes symbol, "),
+        (call("shares", year=1999, symbol="IBM"), "in the tool's order: symbol, year"),
+        ([call("price", symbol="IBM"), call("p", a=1)], "No tool 'p' is offered here"),
+    ],
+)
+def test_a_call_that_no_tool_allows_is_told_by_its_names(wrong: Any, told: str) -> None:
+    @program
+    async def ask() -> int:
+        return len(await ASK.user("x").calls(price, shares, name="ask"))
+
+    with pytest.raises(RequestRejected) as failure:
+        ScriptedRuntime({"ask": wrong}).run(ask)
+    assert told in failure.value.hint
+
+
 def test_an_exception_is_the_end_of_a_generation() -> None:
     with pytest.raises(EngineDied, match="gone"):
         value_of({"ask": EngineDied("the engine is gone")})
