@@ -13,6 +13,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 CODE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 ROOMS = {room for row in FLOORS for room in row}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 DEPENDENCIES = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["engine"]]
@@ -44,6 +45,24 @@ def test_links_and_paths_exist(document: Path) -> None:
         if path.split("/")[0] in ROOMS:
             there = ROOT / "agentrt" / path
             assert there.is_dir() or there.with_suffix(".py").exists(), f"{document}: {path}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_of_the_site_lead_to_its_pages_and_headings(page: Path) -> None:
+    """What the strict build of the site refuses, found without building it."""
+    text = CODE.sub("", page.read_text("utf-8"))
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        target = (page.parent / link).resolve() if link else page
+        assert target.is_relative_to(ROOT / "docs"), f"{page}: {link} is no page of the site"
+        if anchor and not target.is_relative_to(ROOT / "docs/reference"):  # from docstrings, too
+            assert anchor in anchors_of(target), f"{page}: {link}#{anchor}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", text).strip()) for text in texts}
 
 
 @pytest.mark.parametrize("requirement", DEPENDENCIES)
