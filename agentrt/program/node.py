@@ -19,6 +19,9 @@ from agentrt.protocol.events import NodeKind
 
 T_co = TypeVar("T_co", covariant=True)
 
+OF_RUNTIME = frozenset({"held_options", "prompt", "replaced_prompt", "scope", "work", "written"})
+"""Attributes of nodes that programs have no use for."""
+
 
 class NodeWork:
     """The work of a node for the runtime; each kind of node has a record of its own."""
@@ -102,6 +105,10 @@ class Node(Generic[T_co]):
         self._observed = False  # code has seen the end, so a failure is handled there
         self._fails_as_text = False  # a failure goes into a prompt, so it is handled
         self._callbacks: tuple[Callable[[Node[Any]], None], ...] = ()
+
+    def __dir__(self) -> list[str]:
+        """The names that a shell or a notebook completes: those that programs use."""
+        return [name for name in super().__dir__() if name not in OF_RUNTIME]
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         if not self._done:

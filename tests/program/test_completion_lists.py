@@ -5,7 +5,8 @@ What only the runtime uses are functions of the modules, or parts of `work`, `sc
 
 import pytest
 
-from agentrt import Chat, Each, Gen, Node, TaggedText
+from agentrt import Chat, Each, Gen, Node, TaggedText, chat, program
+from agentrt.testing import ScriptedRuntime
 
 NODE = "cancel cancelled done error id kind label name site value within"
 OF_RUNTIME = "held_options scope work"
@@ -29,3 +30,13 @@ CHAT = (
 )
 def test_what_is_completed_is_what_programs_use(cls: type, names: str) -> None:
     assert sorted(name for name in dir(cls) if not name.startswith("_")) == sorted(names.split())
+
+
+def test_a_node_in_a_shell_completes_no_names_of_the_runtime() -> None:
+    @program
+    async def completed() -> list[str]:
+        return dir(chat().user("x").generate())
+
+    names = ScriptedRuntime(["Nile"]).run(completed).value
+    shown = sorted(name for name in names if not name.startswith("_"))
+    assert shown == sorted(f"{NODE} {GEN}".split())
