@@ -82,6 +82,7 @@ def test_what_open_runtime_takes_is_public() -> None:
         "EngineConfig",
         "LoraAdapter",
         "Observer",
+        "PersonQuestion",
         "RunConfig",
         "RunOptions",
         "SchedulerConfig",
