@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 class PersonQuestion:
     """A question of a program to a person.
 
+    Example:
+        >>> from agentrt import PersonQuestion, RunOptions, ask, program
+        >>> from agentrt.testing import ScriptedRuntime
+        >>> @program
+        ... async def confirm() -> bool:
+        ...     return await ask(bool, "Send the report?")
+        >>> def decide(question: PersonQuestion) -> bool:
+        ...     return "report" in question.text
+        >>> ScriptedRuntime([], on_ask=decide).run(confirm).value
+        True
+
     Attributes:
         node_id: The node that waits for the answer.
         text: The text that is shown.

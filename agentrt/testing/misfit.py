@@ -9,7 +9,7 @@ from agentrt.testing.script import Call
 
 
 def misfit(calls: Sequence[Call], tools: Sequence[ToolSchema]) -> str:
-    """What is wrong with the first call that names no tool, or no argument of one; "" if none.
+    """The fault of the first call that names no tool, or wrong arguments of one; "" without any.
 
     Args:
         calls: The scripted calls.

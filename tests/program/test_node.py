@@ -62,7 +62,7 @@ def test_an_attribute_of_the_value_is_none_of_the_node(node: Node[Any]) -> None:
     assert not hasattr(node, "city")
     with pytest.raises(NotYetKnown):
         node.city  # type: ignore[attr-defined]  # noqa: B018
-    assert not hasattr(node, "_repr_html_"), "what libraries look for"
+    assert not hasattr(node, "__array__"), "what libraries look for"
 
 
 def test_its_repr_is_for_people(node: Node[Any]) -> None:
