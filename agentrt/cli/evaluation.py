@@ -102,7 +102,7 @@ class Evaluation:
         await self._run(config, due, self._add, judged=not self._judges, pace=pace)
 
     def _due(self, config: EvaluationConfig, cases: int) -> list[CaseRun]:
-        """Those of the first cases that have no result under a configuration."""
+        """Runs of the first cases that have no result under a configuration."""
         known = self._results
         return [run for run in self._runs[:cases] if (config.name, run.case.name) not in known]
 

@@ -30,15 +30,15 @@ Line = dict[str, Any]
 
 @dataclass(slots=True, eq=False)
 class OpenNode:
-    """What is known of a node that has not ended.
+    """A node that has not ended.
 
     Attributes:
         number: Place in the order of declaration, from 0.
-        declared: Its declaration.
+        declared: Declaration of the node.
         model: Model that has its request, or "".
         shared: Decision by which it shares an answer, or "".
         errors: Errors of its attempts.
-        content: Its content, which comes shortly before its end.
+        content: Content of the node, which comes shortly before the end.
     """
 
     number: int

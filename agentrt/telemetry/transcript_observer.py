@@ -71,6 +71,7 @@ class TranscriptObserver:
         config: Limits of size.
         batch_id: Id of the batch that the runs belong to, in hex; "" outside a batch.
         warn: Reports an error; None logs it.
+        write_every_s: Longest time for which what a run has said is in memory only.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class TranscriptObserver:
         config: ContentConfig | None = None,
         batch_id: str = "",
         warn: Callable[[str], None] | None = None,
+        write_every_s: float = WRITE_EVERY_S,
     ) -> None:
+        self._write_every_s = write_every_s
         self._folder = folder
         self._config = config or ContentConfig()
         self._batch_id = batch_id
@@ -166,7 +169,7 @@ class TranscriptObserver:
     def _run(self) -> None:
         while True:
             self._work.wait()
-            self._hurry.wait(WRITE_EVERY_S)  # lets more come: each write costs its own
+            self._hurry.wait(self._write_every_s)  # lets more come: each write costs its own
             self._work.clear()
             in_haste = self._hurry.is_set()
             self._hurry.clear()

@@ -19,7 +19,6 @@ from agentrt.protocol.events import (
     NodeDeclared,
     NodeFinished,
     RequestSent,
-    RunFinished,
     Scheduled,
 )
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
@@ -91,23 +90,6 @@ def test_runs_are_listed_newest_first(folder: Path, say: Say) -> None:
     assert out[1].split()[1:] == [trace_id[:7], "2023-11-14", "22:13:22", "1500.0", "4", "root"]
     assert say("show", trace_id[:7]) == say("show", "c3")
     assert say("ls", "--most", "1")[1][1:] == [out[1], "and 2 more"]
-
-
-def test_a_long_failure_takes_lines_of_its_own_on_a_terminal(
-    tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = ErrorRecord("ToolFailed", f"no price of it{' anywhere' * 20}\nand no end")
-    *events, ended = play((Work("tool", decode_s=0.1), WaitStatement(0)))
-    assert isinstance(ended, RunFinished)
-    record = RunRecord()
-    record.on_events([*events, replace(ended, outcome="failed", error=error)])
-    JaegerFile(tmp_path).export([build(record, "SPAN_ONLY")])
-    _, (_, piped), _ = say("ls", "--folder", str(tmp_path))
-    assert piped.endswith("anywhere and no end")
-    monkeypatch.setattr("agentrt.cli.trace.terminal_width", lambda: 80)
-    _, (_, *lines), _ = say("ls", "--folder", str(tmp_path))
-    assert max(map(len, lines)) <= 80
-    assert " ".join(" ".join(lines).split()) == " ".join(piped.split())
 
 
 def test_the_name_of_the_list_before_still_works(folder: Path, say: Say) -> None:

@@ -80,26 +80,6 @@ def test_counts_passes_and_errors(evaluate: Command, own_suite: Path) -> None:
     assert "https://" not in Path("told.html").read_text()
 
 
-def test_what_is_done_and_left_of_all_configurations_is_told(
-    evaluate: Command, own_suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt.lab.progress.LINE_EVERY_S", 0.0)
-    Path("narrow.toml").write_text("max_running = 8\n")
-    both = (str(own_suite), "--configs", "embedded,narrow.toml", "--resume", "rows.jsonl")
-    assert evaluate(str(own_suite), "--limit", "1", "--resume", "rows.jsonl")[0] == 0
-    code, out, err = evaluate(*both)
-    lines = err.splitlines()
-    assert code == 0
-    assert [line for line in lines if "/" not in line] == [
-        "embedded: 2 of 3 cases",
-        "narrow: 3 of 3 cases",
-    ]
-    paces = [line.partition(",")[0] for line in lines if "/" in line]
-    assert paces == [f"{done}/5 cases" for done in range(1, 6)]
-    assert all("left" in line for line in lines if "/" in line and "5/5" not in line)
-    assert "cases," not in out
-
-
 def test_an_absolute_limit_needs_no_second_configuration(
     evaluate: Command, own_suite: Path
 ) -> None:

@@ -163,8 +163,8 @@ def a_node(
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "callbacks", "events"),
     [
-        (generations, 156, 122, 0, 5),
-        (chain, 293, 169, 5, 6),
+        (generations, 157, 123, 0, 5),
+        (chain, 294, 170, 5, 6),
         (tools, 145, 83, 2, 5),
         (programs, 120, 67, 2, 3),
     ],
@@ -219,7 +219,7 @@ def test_turns_of_a_node(shape: Any, turns: int) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 231), (chain, 301), (tools, 156), (programs, 119)],
+    [(generations, 232), (chain, 311), (tools, 156), (programs, 119)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: 
 
 @pytest.mark.parametrize(
     ("shape", "calls", "functions"),
-    [(generations, 464, 252), (chain, 619, 324), (tools, 369, 186), (programs, 309, 139)],
+    [(generations, 464, 253), (chain, 619, 326), (tools, 370, 186), (programs, 309, 139)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_live_spans_too(
@@ -248,7 +248,7 @@ def test_what_a_node_costs_with_live_spans_too(
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 160), (chain, 209), (tools, 120), (programs, 102)],
+    [(generations, 161), (chain, 210), (tools, 122), (programs, 104)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_transcripts(shape: Any, functions: int, tmp_path: Path) -> None:

@@ -233,10 +233,7 @@ def test_what_waits_to_be_written_is_bounded(tmp_path: Path) -> None:
     assert results == ["text 0", "text 1", "[left out: too much was waiting to be written]"]
 
 
-def test_what_waits_is_written_when_it_is_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transcript_observer, "WRITE_EVERY_S", 3600.0)
+def test_what_waits_is_written_when_it_is_much(tmp_path: Path) -> None:
     is_written = threading.Event()
 
     def note(text: str) -> str:
@@ -244,7 +241,7 @@ def test_what_waits_is_written_when_it_is_much(
         return text
 
     redact_content(note)
-    with TranscriptObserver(tmp_path) as observer:
+    with TranscriptObserver(tmp_path, write_every_s=3600.0) as observer:
         observer.on_events([STARTED])
         for number in range(transcript_observer.BATCH_ITEMS // 3 + 1):
             node = NodeId(f"job#0/look#{number}")

@@ -43,7 +43,7 @@ def write_layers(
 
     Args:
         shape: Shape of the decoder.
-        weights: Its weights.
+        weights: Weights of the decoder.
         backend: Packs the matrices.
         folder: The folder.
         on_layer: Called with the number of layers that are written, and of all.

@@ -31,7 +31,7 @@ def write_stack(
     Args:
         kernels: Packs the matrices.
         shape: Shape of the decoder.
-        weights: Its weights.
+        weights: Weights of the decoder.
         folder: The folder.
         on_layer: Called with the number of layers that are written, and of all.
 
