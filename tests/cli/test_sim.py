@@ -106,7 +106,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["fit", "nowhere.json", "--out", "x.json"], "cannot read nowhere.json"),
         (["validate", "--shapes", "poem"], "no shape of programs 'poem'"),
         (["validate", "--policies", "oracle"], "the engine serves by"),
-        (["calibrate", "--out", "x", "--model", "a", "--shape", "micro"], "are two models"),
+        (["calibrate", "--out", "x", "--model", ".", "--shape", "micro"], "are two models"),
     ],
 )
 def test_what_is_refused(flags: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:

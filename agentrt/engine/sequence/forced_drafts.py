@@ -30,7 +30,7 @@ _LEARNING_RATE = 0.25
 
 
 @dataclass(slots=True)
-class Spelling:
+class ForcedSpelling:
     """Tokens of a forced text.
 
     Attributes:
@@ -59,7 +59,7 @@ class TokenGuesser:
     ) -> None:
         self._tokenize = tokenize
         self._bytes_of = bytes_of
-        self._spellings: dict[bytes, Spelling] = {}
+        self._spellings: dict[bytes, ForcedSpelling] = {}
 
     def guess(self, state: ConstraintState, text: bytes, limit: int) -> list[int]:
         """The tokens that come next, at most `limit`.
@@ -98,11 +98,11 @@ class TokenGuesser:
         if not is_same and (self._bytes_of([token_id]) or b"").startswith(text):
             spelling.token_ids = [token_id]
 
-    def _spelling(self, text: bytes) -> Spelling:
+    def _spelling(self, text: bytes) -> ForcedSpelling:
         """How a text is spelled, as the tokenizer does if the model has not shown it."""
         known = self._spellings.get(text)
         if known is None:
             if len(self._spellings) >= _MAX_KNOWN_TEXTS:
                 self._spellings.clear()
-            known = self._spellings[text] = Spelling(self._tokenize(text))
+            known = self._spellings[text] = ForcedSpelling(self._tokenize(text))
         return known
