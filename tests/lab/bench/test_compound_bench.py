@@ -48,7 +48,7 @@ def test_arms_play_equal_programs_and_are_compared(tmp_path: Path) -> None:
         assert 0 < least["hardware_s"] < mine["latency_s"]
     react = ours["figures"]["react"]
     assert react["hit_rate"] > 0.3  # chats go on from what was computed
-    assert react["work"]["steps"] > react["work"]["requests"] > 1
+    assert react["work"]["steps"] >= react["work"]["requests"] > 1
     finance = [arm["figures"]["finance"]["work"] for arm in told["arms"]]
     assert [arm["output_tokens"] for arm in finance] == [finance[0]["output_tokens"]] * 2
     page = shown.read_text("utf-8")
