@@ -264,3 +264,11 @@ def test_a_shorter_token_leaves_the_spelling_of_the_tokenizer(spelled):
     own = alphabet.tokenize(text)
     speller.learn(text, alphabet.byte_ids[ord('"')])
     assert speller.guess(spelled.state, text, 8) == own
+
+
+def test_text_that_the_tokenizer_cannot_write_is_no_error(spelled):
+    """A vocabulary may lack a byte; the model writes it as part of a longer token."""
+    speller = forced_drafts.TokenGuesser(lambda text: [], lambda ids: b'"' * len(ids))
+    assert speller.guess(spelled.state, b'":', 8) == []
+    speller.learn(b'":', 93)
+    assert speller.guess(spelled.state, b'":', 8) == []

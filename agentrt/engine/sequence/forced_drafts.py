@@ -93,7 +93,7 @@ class TokenGuesser:
     def learn(self, text: bytes, token_id: int) -> None:
         """Remember the token that the model sampled where `text` was forced; it may come again."""
         spelling = self._spelling(text)
-        is_same = spelling.token_ids[0] == token_id
+        is_same = spelling.token_ids[:1] == [token_id]  # of some bytes a tokenizer makes nothing
         spelling.note(is_same=is_same)
         if not is_same and (self._bytes_of([token_id]) or b"").startswith(text):
             spelling.token_ids = [token_id]
