@@ -281,6 +281,8 @@ class CompoundFlags:
         shapes: Shapes of programs, separated by commas, or all.
         draws: Programs of each shape, or draws of a load, that count.
         plays: Plays of each program, or of each draw of a load.
+        warmups: Programs of each shape that are played before and do not count: earlier runs, from
+            whose outputs call sites guess tokens.
         load: Arrivals: one program at a time, or open for programs as they arrive.
         rate: Programs a second of an open load; auto finds the rate at which fcfs+gate is
             slow.
@@ -309,6 +311,7 @@ class CompoundFlags:
     shapes: str = "all"
     draws: Repeats = 2
     plays: Repeats = 3
+    warmups: Repeats = 1
     load: str = "one"
     rate: Annotated[str, rate_of] = "auto"
     slowdown: Slowdown = 5.0

@@ -72,6 +72,16 @@ def test_each_round_is_a_program_of_its_own_and_plays_differ_in_text(rounds: lis
         assert (texts[0] == texts[1]) is equal
 
 
+def test_earlier_runs_warm_up_with_programs_that_do_not_count() -> None:
+    rounds = rounds_of_one(["finance"], 2, 2, DRAWING, warmups=3)
+    assert [(one.key, one.counts) for one in rounds] == [
+        *((("finance", draw, 0), False) for draw in (0, 1, 2)),
+        *((("finance", draw, play), True) for play in (0, 1) for draw in (3, 4)),
+    ]
+    names = [program.name for one in rounds for program in one.programs]
+    assert len(set(names)) == len(names)
+
+
 def test_what_is_played_is_not_left_and_warms_nothing(rounds: list[Round]) -> None:
     log = PlayLog(IDENTITY)
     assert log.left("a", rounds) == rounds

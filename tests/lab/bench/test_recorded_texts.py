@@ -92,6 +92,18 @@ def test_a_server_guesses_from_a_request_alone(model: Path, tmp_path: Path) -> N
     assert sources(draft_texts="own") == {"prompt"}
 
 
+def test_call_sites_have_written_what_warms_up(model: Path, tmp_path: Path) -> None:
+    rounds = rounds_of_one(["finance"], 1, 1, draw(model), warmups=2)
+    lines = [line for one in rounds for line in one.lines("ours")]
+    write_replay(tmp_path / "table.jsonl", model, lines)
+
+    def guessed(played_lines: list[ProgramLine]) -> int:
+        last = samples(model, played_lines, tmp_path / "table.jsonl")[-1]
+        return played(lines[-1], last, arm="ours").drafts.get("site", 0)
+
+    assert guessed(lines) > guessed(lines[-1:]) == 0
+
+
 def test_records_that_do_not_fit_or_are_not_there_are_told(model: Path) -> None:
     with pytest.raises(UsageError, match="0 recorded programs of classification that fit 64"):
         draw(model, 64).one("classification", 0)
@@ -110,6 +122,7 @@ def test_what_does_not_go_with_recorded_texts_is_told() -> None:
         ({"data": None}, "--data"),
         ({"load": "open"}, "no load"),
         ({"without": "drafts"}, "no ablation"),
+        ({"texts": "drawn", "load": "open", "warmups": 2}, "--warmups are for --load one"),
     ):
         with pytest.raises(UsageError, match=complaint):
             check(replace(asked, **change))

@@ -150,6 +150,11 @@ def check(flags: CompoundFlags) -> None:
         f"--programs {flags.programs} are no load",
         "Give at least 10 programs",
     )
+    require(
+        not load or flags.warmups == CompoundFlags().warmups,
+        "--warmups are for --load one",
+        "Leave it out: a load has a draw that warms up",
+    )
     live = flags.live is None or flags.shape == EMBEDDED
     require(live, "--live is for the embedded model", "Add --shape embedded")
     require(load or not share, "--kv-share is for a load", "Add --load open")
@@ -178,11 +183,12 @@ def _check_earlier_parts(flags: CompoundFlags, path: Path) -> None:
         "seed": flags.seed,
         "texts": sources_of(flags),
         "load": flags.load,
+        "warmups": flags.warmups,
     }
 
     def check_identity(found: Json) -> None:
         there = found["identity"]
-        check_equal({name: there[name] for name in wanted}, wanted, path.name)
+        check_equal({name: there.get(name) for name in wanted}, wanted, path.name)
 
     COMPOUND_FILE.read(path, check_identity)
 
@@ -211,10 +217,11 @@ class _Part:
         """One program at a time."""
         flags, drawing = self._flags, self._model.drawing
         recorded = recorded_draw(flags, self._model) if flags.texts == RECORDED else None
-        if recorded is None:
-            rounds = rounds_of_one(program_shapes(flags), *flags.counted, drawing)
-        else:  # each play takes a record of its own
-            rounds = rounds_of_one(program_shapes(flags), prod(flags.counted), 1, recorded)
+        # Each play takes a record of its own.
+        counted = flags.counted if recorded is None else (prod(flags.counted), 1)
+        source = recorded or drawing
+        rounds = rounds_of_one(program_shapes(flags), *counted, source, warmups=flags.warmups)
+        if recorded is not None:
             recorded.tell()
         programs = [program for one in rounds for program in one.programs]
         log(f"to do for each arm: {totals_in_words(programs)}")
@@ -227,7 +234,6 @@ class _Part:
         config = self._room_of_earlier_parts(config)
         plays = self._log_of(config)
         keys = {one.key for one in rounds}
-        source = drawing if recorded is None else recorded
         earlier = [round_of_one(key, source) for key in plays.round_keys() if key not in keys]
         if recorded is not None:
             config = with_replay(config, rounds, stack)
@@ -326,6 +332,7 @@ class _Part:
             texts=sources_of(flags),
             load=flags.load,
             threads=flags.threads,
+            warmups=flags.warmups,
         )
 
     def _log_of(self, config: ArmsConfig) -> PlayLog:

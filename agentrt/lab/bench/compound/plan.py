@@ -145,33 +145,44 @@ class ProgramDraw:
 
 
 def rounds_of_one(
-    shapes: Sequence[str], draws: int, plays: int, drawing: ProgramSource
+    shapes: Sequence[str], draws: int, plays: int, drawing: ProgramSource, *, warmups: int = 1
 ) -> list[Round]:
-    """One program at a time: each round has one of a shape, the first of each warms up.
+    """One program at a time: each round has one of a shape, the first of each warm up.
 
-    The text that programs of a shape share is then in the cache of every arm that keeps it; their
-    own text is new in each round.
+    The text that programs of a shape share is then in the cache of every arm that keeps it, and
+    call sites have written as many outputs as runs warmed up; the text of a program is new in each
+    round.
 
     Args:
         shapes: Names of shapes.
         draws: Programs of each shape that count.
         plays: Plays of each program.
         drawing: How programs are drawn.
+        warmups: Programs of each shape that warm up: draws below this number.
 
     Raises:
         UsageError: No program of a shape fits.
     """
-    warm = [round_of_one((shape, 0, 0), drawing) for shape in shapes]
+    warm = [
+        round_of_one((shape, draw, 0), drawing, counts=False)
+        for draw in range(warmups)
+        for shape in shapes
+    ]
     return warm + [
         round_of_one((shape, draw, play), drawing)
         for play in range(plays)
-        for draw in range(1, draws + 1)
+        for draw in range(warmups, warmups + draws)
         for shape in shapes
     ]
 
 
-def round_of_one(key: RoundKey, drawing: ProgramSource) -> Round:
-    """The round of a key, with one program; draw 0 warms up.
+def round_of_one(key: RoundKey, drawing: ProgramSource, *, counts: bool = True) -> Round:
+    """The round of a key, with one program.
+
+    Args:
+        key: Shape, draw and play.
+        drawing: How programs are drawn.
+        counts: False for a round that warms up.
 
     Raises:
         UsageError: No program of the shape fits.
@@ -182,7 +193,7 @@ def round_of_one(key: RoundKey, drawing: ProgramSource) -> Round:
         shape,
         one_by_one([program]),
         drawing.spell,
-        counts=draw > 0,
+        counts=counts,
         draw=draw,
         play=play,
         shortened={program.name: factor} if factor < 1 else {},

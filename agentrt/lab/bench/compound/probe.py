@@ -27,7 +27,9 @@ def short_rounds(shapes: Sequence[str], model: BenchModel) -> list[Round]:
         output=min(scale.output, small.output),
         time=min(scale.time, small.time),
     )
-    return [round_of_one((shape, 0, 0), replace(drawing, scale=short)) for shape in shapes]
+    return [
+        round_of_one((shape, 0, 0), replace(drawing, scale=short), counts=False) for shape in shapes
+    ]
 
 
 def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:

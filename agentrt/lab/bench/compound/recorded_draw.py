@@ -85,8 +85,8 @@ class RecordedDraw:
                 return program.trace
         raise UsageError(
             f"there are {len(self._read[shape])} recorded programs of {shape} that fit "
-            f"{self._window_tokens} tokens, one of them to warm up",
-            hint="Lower --draws and --plays, or give a model with a longer window",
+            f"{self._window_tokens} tokens",
+            hint="Lower --draws, --plays or --warmups, or give a model with a longer window",
         )
 
     def _records(self, shape: str) -> Iterator[RecordedProgram]:

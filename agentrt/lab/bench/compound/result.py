@@ -41,6 +41,7 @@ def identity_of(
     texts: str | Mapping[str, str],
     load: str,
     threads: int,
+    warmups: int,
 ) -> Json:
     """Facts that have to be the same in all parts of a result.
 
@@ -52,6 +53,7 @@ def identity_of(
         texts: Where their texts come from, in words; by shape if they are recorded.
         load: How programs arrive.
         threads: Threads of our engine; 0 if it chooses.
+        warmups: Programs of each shape that warm up.
     """
     here = machine()
     del here["load_average"]
@@ -69,6 +71,7 @@ def identity_of(
         "sizes": sizes,
         "texts": texts,
         "load": load,
+        "warmups": warmups,
     }
 
 
