@@ -191,7 +191,7 @@ def test_the_bench_prints_a_table_and_writes_every_sample(
         (["--shape", "huge"], "there is no shape 'huge'"),
         (["--text", "prose"], "--text prose is not known"),
         (["--batch", "100", "--shape", "embedded"], "1200 questions are more than the 300"),
-        (["--shape", "tiny", "--prompt", "7000"], "different words are more than"),
+        (["--shape", "tiny", "--prompt", "7500"], "different words are more than"),
         (["--shape", "embedded", "--programs", "none"], "there is no none/finance.py"),
         (["--shape", "micro", "--prompt", "300"], "different words are more than"),
         (["--draft-model", "none"], "--draft-model none: there is no such folder"),
