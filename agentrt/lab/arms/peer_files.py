@@ -22,7 +22,9 @@ QUANTISED = ("q8_0", "q4_k_m")
 """Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
 _WRITTEN = (*QUANTISED, "q4_0")
 _VERSION = 3  # of the GGUF files' content
-_TARGETS = {name: f"peers-{name}" for name in ("vllm", "openvino", "litellm", "quantisers")}
+_TARGETS = {
+    name: f"peers-{name}" for name in ("vllm", "openvino", "litellm", "phoenix", "quantisers")
+}
 
 
 @record
@@ -66,6 +68,11 @@ class PeerFiles:
     def litellm_program(self) -> Path:
         """The command line program of LiteLLM's proxy, in an environment of its own."""
         return self.root / "litellm" / "bin" / "litellm"
+
+    @property
+    def phoenix_program(self) -> Path:
+        """The command line program of Arize Phoenix, in an environment of its own."""
+        return self.root / "phoenix" / "bin" / "phoenix"
 
     @property
     def openvino_python(self) -> Path:
@@ -113,6 +120,7 @@ class PeerFiles:
             "openvino": (self.openvino_python, self.root / "openvino" / ".installed"),
             "quantisers": (self.quantisers_python, self.root / "quantisers" / ".installed"),
             "litellm": (self.litellm_program, self.root / "litellm" / ".installed"),
+            "phoenix": (self.phoenix_program, self.root / "phoenix" / ".installed"),
             "langgraph": (self.python,),
             "xgrammar": (self.python,),
             "outlines-core": (self.python,),
