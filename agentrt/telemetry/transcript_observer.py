@@ -187,11 +187,7 @@ class TranscriptObserver:
             if self._queue and not in_haste:
                 in_haste = self._hurry.wait(PAUSE_S)
         for run_id in tuple(self._runs):
-            try:
-                self._write(run_id)
-            except OSError as error:
-                self._runs.pop(run_id, None)
-                self._warn_once(f"the transcript of run {run_id} is lost: {error}")
+            self._write(run_id)
         for done in flushes:
             done.set()
 
@@ -201,10 +197,10 @@ class TranscriptObserver:
         for _ in range(min(len(queue), TURN_ITEMS)):
             found = queue.popleft()
             try:
-                if found.run_id in runs:
-                    runs[found.run_id].add(found)
-                elif isinstance(found, RunStarted):
+                if type(found) is RunStarted:
                     self._begin_run(found)
+                elif found.run_id in runs:
+                    runs[found.run_id].add(found)
             except Exception as error:
                 self._warn_once(f"a part of a transcript is lost: {error!r}")
             if type(found) is NodeContent:
@@ -213,10 +209,19 @@ class TranscriptObserver:
     def _begin_run(self, started: RunStarted) -> None:
         from agentrt.telemetry.transcript_lines import RunLines  # a run waits for none of it
 
+        if started.run_id in self._runs:  # an id is free again once its run has ended
+            self._write(started.run_id)
         self._runs[started.run_id] = RunLines(started, self._config)
 
     def _write(self, run_id: RunId) -> None:
-        """Append the new lines of a run to its file."""
+        """Append the new lines of a run to its file; a run that cannot be written is given up."""
+        try:
+            self._append(run_id)
+        except OSError as error:
+            self._runs.pop(run_id, None)
+            self._warn_once(f"the transcript of run {run_id} is lost: {error}")
+
+    def _append(self, run_id: RunId) -> None:
         run = self._runs[run_id]
         data = run.take_bytes()
         if not data:

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,16 @@ def test_a_run_under_way_is_on_disk_already(tmp_path: Path) -> None:
         assert read.end is None
         observer.on_events([ENDED])
     assert read_transcript(path).end is not None
+
+
+def test_a_run_with_the_id_of_one_that_has_ended_has_its_own_file(tmp_path: Path) -> None:
+    again = replace(STARTED, unix_ns=STARTED.unix_ns + 1_000_000_000)
+    with TranscriptObserver(tmp_path) as observer:
+        observer.on_events([STARTED, declared(ROOT, "program"), finished(ROOT), ENDED])
+        observer.on_events([again, ENDED])  # before the first one is written
+    read = [read_transcript(path) for path in sorted(tmp_path.glob(f"*{TRANSCRIPT_SUFFIX}"))]
+    assert [[node.node for node in one.nodes] for one in read] == [[ROOT], []]
+    assert all(one.end is not None for one in read)
 
 
 def test_a_long_text_loses_its_middle(write: Write) -> None:
