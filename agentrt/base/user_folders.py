@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentrt.base.errors import UsageError
+
 
 def state_folder(environment: Mapping[str, str]) -> Path:
     """Folder of what has to stay: `agentrt` in `XDG_STATE_HOME`, or in `~/.local/state`.
@@ -27,6 +29,18 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _base(environment: Mapping[str, str], variable: str, usual: str) -> Path:
-    """The folder that a variable names; relative paths are ignored, as XDG says."""
+    """The folder that a variable names; relative paths are ignored, as XDG says.
+
+    Raises:
+        UsageError: The user has no home directory, as in a container under a number without a name.
+    """
     named = Path(environment.get(variable, "").strip())
-    return named if named.is_absolute() else Path.home() / usual
+    if named.is_absolute():
+        return named
+    try:
+        return Path.home() / usual
+    except RuntimeError:
+        raise UsageError(
+            f"there is no home directory, and {variable} names no folder",
+            hint=f"Set HOME, or {variable}",
+        ) from None
