@@ -42,19 +42,17 @@ from agentrt.lab.bench.compound.recorded_texts import (
     RECORDED,
     check_recorded,
     recorded_draw,
-    sources_of,
     with_replay,
 )
-from agentrt.lab.bench.compound.result import identity_of, to_json
+from agentrt.lab.bench.compound.result import flag_facts, identity_of, to_json
 from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.flags import COMPOUND_FILE, CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
-from agentrt.lab.code_version import code_version
 from agentrt.lab.equal_facts import check_equal
 from agentrt.lab.flags import check_known, names, rate_factors, rate_of, require
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import QuietMachine
-from agentrt.lab.result_file import machine, short_paths, write_json
+from agentrt.lab.result_file import short_paths, write_json
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.shapes import SHAPES, shape_named
@@ -174,21 +172,12 @@ def _check_earlier_parts(flags: CompoundFlags, path: Path) -> None:
     Raises:
         UsageError: The file was measured with something else, or is damaged.
     """
-    here = machine()
-    del here["load_average"]
-    wanted = {
-        "machine": here,
-        "code": code_version(),
-        "threads": flags.threads,
-        "seed": flags.seed,
-        "texts": sources_of(flags),
-        "load": flags.load,
-        "warmups": flags.warmups,
-    }
+    wanted = flag_facts(flags)
 
     def check_identity(found: Json) -> None:
         there = found["identity"]
-        check_equal({name: there.get(name) for name in wanted}, wanted, path.name)
+        known = {name: there.get(name) for name in wanted}  # an older file lacks later facts
+        check_equal(known | {"machine": there["machine"]}, wanted, path.name)
 
     COMPOUND_FILE.read(path, check_identity)
 
@@ -322,18 +311,8 @@ class _Part:
         return replace(config, served=replace(config.served, **room))
 
     def _identity(self, served: Served) -> Json:
-        flags, model = self._flags, self._model
-        sizes = "public data" if flags.data else "quantiles of public data"
-        return identity_of(
-            served,
-            model.shape,
-            model.drawing,
-            sizes=sizes,
-            texts=sources_of(flags),
-            load=flags.load,
-            threads=flags.threads,
-            warmups=flags.warmups,
-        )
+        model = self._model
+        return identity_of(served, model.shape, model.drawing, flag_facts(self._flags))
 
     def _log_of(self, config: ArmsConfig) -> PlayLog:
         flags, model = self._flags, self._model

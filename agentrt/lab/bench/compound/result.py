@@ -22,9 +22,10 @@ from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.open_arms import PLAIN
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
 from agentrt.lab.bench.compound.ratios import geometric_ratio, paired, ratio
+from agentrt.lab.bench.compound.recorded_texts import sources_of
 from agentrt.lab.bench.compound.run import CompoundRun, is_ours
 from agentrt.lab.bench.compound.work import work_of
-from agentrt.lab.bench.flags import COMPOUND_FILE
+from agentrt.lab.bench.flags import COMPOUND_FILE, CompoundFlags
 from agentrt.lab.code_version import code_version
 from agentrt.lab.result_file import header, machine
 
@@ -33,15 +34,7 @@ _MIDDLE = partial(percentile, share=0.5)
 
 
 def identity_of(
-    served: Served,
-    shape: ModelShape,
-    drawing: ProgramDraw,
-    *,
-    sizes: str,
-    texts: str | Mapping[str, str],
-    load: str,
-    threads: int,
-    warmups: int,
+    served: Served, shape: ModelShape, drawing: ProgramDraw, facts: Mapping[str, Any]
 ) -> Json:
     """Facts that have to be the same in all parts of a result.
 
@@ -49,29 +42,32 @@ def identity_of(
         served: Model and memory of all arms.
         shape: Shape of the model.
         drawing: How programs were drawn.
-        sizes: Where their sizes come from, in words.
-        texts: Where their texts come from, in words; by shape if they are recorded.
-        load: How programs arrive.
-        threads: Threads of our engine; 0 if it chooses.
-        warmups: Programs of each shape that warm up.
+        facts: Facts that need no model, see `flag_facts`.
     """
+    return {
+        **facts,
+        "model": asdict(shape) | {"parameters": shape.parameters},
+        "dtype": served.dtype,
+        "kv_tokens": served.kv_tokens,
+        "slots": served.slots,
+        "longest_tokens": served.longest_tokens,
+        "scale": asdict(drawing.scale),
+    }
+
+
+def flag_facts(flags: CompoundFlags) -> Json:
+    """Machine, code and those flags that have to be the same in all parts of a result."""
     here = machine()
     del here["load_average"]
     return {
         "machine": here,
         "code": code_version(),
-        "model": asdict(shape) | {"parameters": shape.parameters},
-        "dtype": served.dtype,
-        "threads": threads,
-        "kv_tokens": served.kv_tokens,
-        "slots": served.slots,
-        "longest_tokens": served.longest_tokens,
-        "scale": asdict(drawing.scale),
-        "seed": drawing.seed,
-        "sizes": sizes,
-        "texts": texts,
-        "load": load,
-        "warmups": warmups,
+        "threads": flags.threads,
+        "seed": flags.seed,
+        "sizes": "public data" if flags.data else "quantiles of public data",
+        "texts": sources_of(flags),
+        "load": flags.load,
+        "warmups": flags.warmups,
     }
 
 
