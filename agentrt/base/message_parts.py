@@ -31,7 +31,7 @@ def genai_messages(segments: Iterable[Segment]) -> list[dict[str, Any]]:
     parts: list[Part] = []
     result: ResultOf | None = None
     for segment in segments:
-        kind = type(segment)
+        kind = type(segment)  # a `match` of the first four takes half as long again
         if kind is Open:
             parts, result = [], None
             found.append({"role": segment.role, "parts": parts})  # type: ignore[union-attr]
