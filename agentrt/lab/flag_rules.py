@@ -35,9 +35,9 @@ def check_flags(flags: object) -> None:
     Raises:
         UsageError: A value breaks a rule; the first one in the order of the fields.
     """
-    given = {one.name: getattr(flags, one.name) for one in fields(flags)}  # type: ignore[arg-type]
     hints = get_type_hints(type(flags), include_extras=True)
-    for name, value in given.items():
+    for name in [one.name for one in fields(flags)]:  # type: ignore[arg-type]
+        value = getattr(flags, name)
         for rule in rules_of(hints[name]) if value is not None else ():
             rule(value, flag_of(name))
-    check_numbers(given)
+        check_numbers({name: value})

@@ -58,23 +58,21 @@ FACTOR = NumberBounds(1e-3, 1e3, takes_zero=True)
 """A factor on a rate."""
 MOST_TOKENS = 1_000_000_000
 _TOKENS = NumberBounds(0, MOST_TOKENS)
-_REPEATS = NumberBounds(0, 10_000)
 _SECONDS = NumberBounds(1e-3, 86_400, takes_zero=True)
 _SHARE = NumberBounds(0, 1)
 
 BOUNDS: Mapping[str, NumberBounds] = {
     "seed": NumberBounds(-(2**63), 2**63 - 1),
     "programs": NumberBounds(0, 10_000_000),
-    **dict.fromkeys(("kv_tokens", "play_kv_tokens", "host_kv_tokens", "window"), _TOKENS),
-    **dict.fromkeys(("draws", "plays", "repeat", "repeats", "seeds", "attempts"), _REPEATS),
-    **dict.fromkeys(("processes", "replicas"), NumberBounds(0, 1024)),
-    **dict.fromkeys(("rate", "first_rate"), RATE),
-    **dict.fromkeys(("slowdown", "bursts", "waits"), FACTOR),
-    **dict.fromkeys(("load", "kv_share"), NumberBounds(1e-3, 100, takes_zero=True)),
+    "plays": NumberBounds(0, 10_000),
+    **dict.fromkeys(("kv_tokens", "play_kv_tokens", "host_kv_tokens"), _TOKENS),
+    "rate": RATE,
+    **dict.fromkeys(("bursts", "waits"), FACTOR),
+    "kv_share": NumberBounds(1e-3, 100, takes_zero=True),
     **dict.fromkeys(("gate_share", "share"), _SHARE),
-    **dict.fromkeys(("seconds", "first", "patience"), _SECONDS),
+    **dict.fromkeys(("seconds", "first"), _SECONDS),
 }
-"""Bounds by the name of a field."""
+"""Bounds by the name of a field, for those without a rule in their type."""
 
 
 def check_numbers(given: Mapping[str, Any]) -> None:

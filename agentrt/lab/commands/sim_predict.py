@@ -44,7 +44,6 @@ def run_prediction(flags: PredictFlags) -> None:
     """
     require(flags.programs >= 4, f"--programs {flags.programs} says nothing", "Give 4 or more")
     require(flags.plays >= 2, f"--plays {flags.plays} has no halves", "Give 2 or more; 5 or so")
-    require(flags.attempts >= 1, f"--attempts {flags.attempts} plays nothing", "Give 1 or more")
     model = bench_model(flags.shape)
     costs = load_costs(flags.costs)
     calibrated = state_in(costs)

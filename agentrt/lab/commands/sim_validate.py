@@ -39,8 +39,6 @@ def run_validation(flags: ValidateFlags) -> None:
     policies = real_policies(flags.policies)
     few = f"--programs {flags.programs} says nothing"
     require(flags.programs >= 4, few, "Give 4 or more; 24 or so")
-    none = f"--repeats {flags.repeats} measures nothing"
-    require(flags.repeats >= 1, none, "Give 1 or more; 2 or so")
     for shape in names(flags.shapes):
         shape_named(shape)
     model = bench_model(flags.shape)

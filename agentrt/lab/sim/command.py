@@ -19,8 +19,6 @@ from agentrt.lab.workloads.mixes import OPEN_MIX
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import shape_named
 
-MOST = 1_000_000
-"""Most tenants, running sequences and tokens of a step: each has its place in memory."""
 Log = Callable[[str], None]
 
 SCALES: Mapping[str, Scale] = {
@@ -69,10 +67,6 @@ def mixed_of(flags: MixFlags, programs: int, *, tenants: int = 1, bursts: float 
     """
     if programs < 10:
         raise UsageError(f"{programs} programs are too few to say anything", hint="Give 10 or more")
-    least = {"tenants": tenants, "max-running": flags.max_running, "step-tokens": flags.step_tokens}
-    for flag, value in least.items():
-        if not 1 <= value <= MOST:
-            raise UsageError(f"--{flag} {value} is out of range", hint=f"Give 1 to {MOST:,}")
     if bursts and not bursts > 1:
         raise UsageError(f"--bursts {bursts} are none", hint="Give more than 1, or 0 for chance")
     base = SCALES.get(flags.costs, SCALES["half-cpu"])
@@ -116,8 +110,6 @@ def run_sweep(flags: SweepFlags, log: Log) -> tuple[Sweep, dict[str, Any]]:
         UsageError: A name is unknown, or a number is out of range.
     """
     arms, rate = arms_named(flags.policies), rate_of(flags.rates, "--rates")
-    if flags.seeds < 1:
-        raise UsageError("--seeds 0 compares nothing", hint="Give 1 or more; 5 for a claim")
     study = study_of(flags, log)
     point = study.operating_point(
         kv_share=flags.kv_share,
@@ -142,11 +134,6 @@ def run_once(flags: RunFlags, log: Log) -> dict[str, Any]:
     arms = arms_named(flags.policy)
     if len(arms) != 1:
         raise UsageError("`sim run` takes one policy", hint="Use `sim sweep` to compare several")
-    if flags.kv_tokens < 16:
-        raise UsageError(
-            f"--kv-tokens {flags.kv_tokens} is out of range",
-            hint="Give the memory of a program, 16 or more",
-        )
     study = study_of(flags, log, accounts=True)
     rate = flags.rate or 0.7 * study.full_rate
     point = study.point(arms[0], rate, flags.seed, flags.kv_tokens)

@@ -8,7 +8,21 @@ from typing import Annotated
 from typer import Argument, Option
 
 from agentrt.base.record import record
-from agentrt.lab.flags import RESUME, HtmlPath, JsonPath, Seed, Tenants, Threads
+from agentrt.lab.flags import (
+    RESUME,
+    Count,
+    HtmlPath,
+    JsonPath,
+    Memory,
+    Repeats,
+    Seed,
+    Slowdown,
+    Tenants,
+    Threads,
+    rate_factors,
+    rate_of,
+)
+from agentrt.lab.number_bounds import MOST_TOKENS, NumberBounds
 from agentrt.lab.path_rules import input_folder, output_file
 from agentrt.lab.quiet_machine import Busy
 from agentrt.lab.resumed_file import ResumedFile
@@ -39,8 +53,8 @@ class MixFlags:
     costs: Costs = "half-cpu"
     workload: str = "mix"
     scale: str = ""
-    max_running: int = 64
-    step_tokens: int = 2048
+    max_running: Count = 64
+    step_tokens: Count = 2048
 
 
 @record
@@ -77,7 +91,7 @@ class RunFlags(StudyFlags):
 
     policy: str = "rwa"
     rate: float = 0.0
-    kv_tokens: int = 16_384
+    kv_tokens: Memory = 16_384
     seed: Seed = 0
 
 
@@ -97,11 +111,11 @@ class SweepFlags(StudyFlags):
 
     programs: int = 300
     policies: str = "fcfs,lpm,plas,rwa,oracle"
-    rates: str = "auto"
+    rates: Annotated[str, rate_of] = "auto"
     kv_share: float = 0.33
     kv_tokens: int = 0
-    slowdown: float = 10.0
-    seeds: int = 5
+    slowdown: Slowdown = 10.0
+    seeds: Repeats = 5
     curves: Annotated[bool, Option("--curves/--no-curves", help="Run at rates around it, too.")] = (
         True
     )
@@ -126,12 +140,12 @@ class LoadFlags(StudyFlags):
 
     programs: int = 150
     policies: str = "fcfs,fcfs+gate,lpm+gate,plas+gate,rwa,oracle,clairvoyant"
-    rate: str = "auto"
-    factors: str = "0.4,0.55,0.7,0.85,1,1.15"
+    rate: Annotated[str, rate_of] = "auto"
+    factors: Annotated[str, rate_factors] = "0.4,0.55,0.7,0.85,1,1.15"
     kv_tokens: int = 3760
-    slowdown: float = 5.0
-    draws: int = 20
-    processes: int = 1
+    slowdown: Slowdown = 5.0
+    draws: Repeats = 20
+    processes: Annotated[int, NumberBounds(1, 1024).check] = 1
     html_path: HtmlPath = None
 
 
@@ -153,10 +167,10 @@ class FleetFlags(MixFlags):
     """
 
     costs: Costs = "8b-h200"
-    programs: int = 100_000
-    engines: int = 128
-    load: float = 0.7
-    kv_tokens: int = 400_000
+    programs: Annotated[int, NumberBounds(1, 10_000_000).check] = 100_000
+    engines: Count = 128
+    load: Annotated[float, NumberBounds(1e-3, 2).check] = 0.7
+    kv_tokens: Annotated[int, NumberBounds(1, MOST_TOKENS).check] = 400_000
     routing: str = "program-two-choices"
     gate_share: float = 0.0
     order: str = "rwa"
@@ -231,7 +245,7 @@ class ValidateFlags:
     threads: Threads = 0
     seconds: float = 30.0
     seed: Seed = 0
-    repeats: int = 3
+    repeats: Repeats = 3
     json_path: JsonPath = None
     html_path: HtmlPath = None
 
@@ -260,7 +274,7 @@ class PredictFlags:
     shapes: str = PLAYED_SHAPES
     programs: int = 24
     plays: int = 5
-    attempts: int = 2
+    attempts: Repeats = 2
     kv_tokens: int = 1024
     threads: Threads = 0
     seed: Seed = 0

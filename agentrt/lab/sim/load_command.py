@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.base.errors import UsageError
 from agentrt.lab.flags import rate_factors, rate_of
 from agentrt.lab.result_file import commit
 from agentrt.lab.sim.arms import arms_named
@@ -24,12 +23,6 @@ def run_load(flags: LoadFlags, log: Log) -> tuple[LoadCurves, dict[str, Any]]:
     """
     arms, rate = arms_named(flags.policies), rate_of(flags.rate, "--rate")
     relative = rate_factors(flags.factors, "--factors")
-    if min(flags.draws, flags.processes) < 1 or not flags.slowdown > 1:
-        raise UsageError(
-            f"--draws {flags.draws} --processes {flags.processes} --slowdown {flags.slowdown} "
-            "compares nothing",
-            hint="Give 1 draw or more (20 for a claim), and a slowdown above 1",
-        )
     study = study_of(flags)
     with DrawWorkers(flags, flags.kv_tokens, flags.processes) as workers:
         found = load_curves(

@@ -12,7 +12,6 @@ from agentrt.analysis.html_page import heading, page, paragraphs, table_of
 from agentrt.analysis.plot import cdf
 from agentrt.analysis.statistics import Floats
 from agentrt.base.config import PolicyName, SchedulerConfig
-from agentrt.base.errors import UsageError
 from agentrt.lab.flags import check_known, names
 from agentrt.lab.progress import WorkPace
 from agentrt.lab.result_file import header
@@ -44,12 +43,6 @@ def check(flags: FleetFlags) -> None:
         UsageError: A flag is out of range.
     """
     check_known("--order", (flags.order,), ("fcfs", "rwa"))
-    if min(flags.programs, flags.engines, flags.kv_tokens) < 1 or not 0 < flags.load <= 2:
-        raise UsageError(
-            f"{flags.programs} programs on {flags.engines} engines at a load of {flags.load} "
-            f"with {flags.kv_tokens} tokens of memory cannot be simulated",
-            hint="Give at least one of each, and a load above 0 and at most 2",
-        )
     for routing in names(flags.routing):
         routing_named(routing)
 
