@@ -67,20 +67,15 @@ def sanitize(attributes: Attributes) -> Attributes:
 def sanitize_json(text: str) -> str:
     """A JSON text without secrets, at most `LIMIT_BYTES` long and still valid; or plain text."""
     try:
-        value = json.loads(text)
-    except ValueError:
+        return _fitting(redact_deep(json.loads(text)))
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply
         return sanitize_text(text)
-    value = redact_deep(value)
-    for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
-        dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
-        if len(dumped.encode()) <= LIMIT_BYTES:
-            return dumped
-    return json.dumps(truncate(dumped, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one string
 
 
 def sanitize_text(text: str) -> str:
     """Text fit for export: without secrets, truncated."""
-    return truncate(redact(text))
+    kept = truncate(redact(text))
+    return kept if kept.isascii() else _utf8(kept).decode()
 
 
 def redact(text: str) -> str:
@@ -109,11 +104,25 @@ def truncate(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
     """At most `limit_bytes` of UTF-8, with a mark if truncated."""
     if len(text) * 4 <= limit_bytes:
         return text
-    raw = text.encode()
+    raw = _utf8(text)
     if len(raw) <= limit_bytes:
         return text
     kept_bytes = limit_bytes - len(CUT.encode())
     return raw[:kept_bytes].decode(errors="ignore") + CUT
+
+
+def _utf8(text: str) -> bytes:
+    """A text in UTF-8, which has no form for half of a surrogate pair, as in names of files."""
+    return text.encode(errors="replace")
+
+
+def _fitting(value: Any) -> str:
+    """A value as JSON of at most `LIMIT_BYTES`, for which texts and lists are cut."""
+    for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
+        cut = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
+        if len(raw := _utf8(cut)) <= LIMIT_BYTES:
+            return raw.decode()
+    return json.dumps(truncate(cut, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one string
 
 
 def _without_secret_keys(text: str) -> str:

@@ -22,6 +22,7 @@ from agentrt.telemetry.content import (
     redact_deep,
     sanitize,
     sanitize_json,
+    sanitize_text,
     truncate,
 )
 
@@ -159,3 +160,17 @@ def test_long_text_is_cut_between_characters() -> None:
     assert len(shortened.encode()) <= LIMIT_BYTES
     assert shortened.endswith("…")
     assert truncate("short") == "short"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000])
+def test_text_that_is_nested_too_deeply_is_cut_as_text(text: str) -> None:
+    assert sanitize_json(text) == truncate(text)
+
+
+@pytest.mark.parametrize("much", [1, LIMIT_BYTES])
+def test_half_of_a_surrogate_pair_is_replaced(much: int) -> None:
+    """As in the name of a file that is no UTF-8: no trace could be written with it."""
+    name = "\udcff" * much
+    for text in (sanitize_json(json.dumps({name: [name]})), sanitize_text(name)):
+        assert len(text.encode()) <= LIMIT_BYTES
+        assert "?" in text
