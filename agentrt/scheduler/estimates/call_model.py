@@ -16,6 +16,7 @@ from typing import Any
 
 from agentrt.base.record import record
 from agentrt.scheduler.estimates.row import CALLS_DECAY
+from agentrt.scheduler.estimates.trail import Trail
 
 MIN_TRIALS = 2
 MIN_PROBABILITY = 0.5
@@ -32,9 +33,6 @@ _MAX_DEPTH = 4
 Origin = tuple[Any, ...]
 """`("always", JSON)`, or `(call, "arguments" | "result", key, ...)`. The last call is 0; behind the
 last two comes that of the program."""
-
-Trail = tuple[Any, ...]
-"""`(tool,)`, `(tool, argument)`, or one of these followed by an origin."""
 
 
 @record
@@ -73,6 +71,8 @@ class CallGuess:
 
 class CallModel:
     """Model of the call at one point.
+
+    A trail is `(tool,)`, `(tool, argument)`, or one of these followed by an origin.
 
     Attributes:
         count: Calls ever, and ends of the program without one.

@@ -24,9 +24,9 @@ from agentrt.scheduler.estimates.call_model import (
     CallGuess,
     CallModel,
     EndedCall,
-    Trail,
 )
 from agentrt.scheduler.estimates.row import CALLS, NEGLIGIBLE, EstimateRow
+from agentrt.scheduler.estimates.trail import Trail, trail_in, trail_name
 
 MAX_MODELS = 1024
 MAX_STORED_ORIGINS = 4
@@ -130,7 +130,7 @@ def context_of(before: tuple[EndedCall, ...]) -> str:
 
 def _rows(context: CallContext, model: CallModel) -> Iterator[EstimateRow]:
     """A model as plain data; nothing if it is too large to store."""
-    sums = {_encoded(trail): weight for trail, weight in _storable_trails(model)}
+    sums = {trail_name(trail): weight for trail, weight in _storable_trails(model)}
     if sum(map(len, sums)) <= MAX_STORED_CHARACTERS:
         program, before, index = context
         sums |= {"tried": model.predictable, "hits": model.hits}
@@ -153,10 +153,6 @@ def _storable_trails(model: CallModel) -> Iterator[tuple[Trail, float]]:
             yield from sorted(found, key=lambda one: -one[1])[:MAX_STORED_ORIGINS]
 
 
-def _encoded(trail: Trail) -> str:
-    return json.dumps(trail, ensure_ascii=False, separators=(",", ":"))
-
-
 def _model_of(row: EstimateRow) -> CallModel:
     model = CallModel()
     model.count = row.count
@@ -176,12 +172,8 @@ def _model_of(row: EstimateRow) -> CallModel:
 
 
 def _trail_of(name: str) -> Trail:
-    """Raises `ValueError` where it is none."""
-    try:
-        found = json.loads(name)
-    except RecursionError:
-        found = None
-    trail: Trail = tuple(found) if isinstance(found, list) else ()
+    """Raises `ValueError` if it is none."""
+    trail = trail_in(name)
     head, origin = trail[:2], list(trail[2:])
     if not trail or not all(isinstance(part, str) for part in head):
         raise ValueError(f"{name!r} is no way to an argument")

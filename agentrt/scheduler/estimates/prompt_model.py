@@ -8,9 +8,8 @@ Pure: plain data goes in, plain data comes out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from agentrt.base.record import record
 from agentrt.base.segments import History, Segment
@@ -24,12 +23,9 @@ from agentrt.scheduler.estimates.prompt_parts import (
     segment_of,
 )
 from agentrt.scheduler.estimates.row import CALLS_DECAY, NEGLIGIBLE
+from agentrt.scheduler.estimates.trail import Trail, trail_in, trail_name
 
 MAX_TRAILS = 512
-
-Trail = tuple[Any, ...]
-"""`(site,)`, `(site, "base", site of an earlier prompt, segments that it has beyond)`, `(site,
-"form", *form)`, or `(site, place, *part)`."""
 
 PlainForm = tuple[str, History]
 """Role of the engine, and form of earlier answers."""
@@ -62,6 +58,9 @@ class PromptGuess:
 
 class PromptModel:
     """Model of the prompt that comes next at one point.
+
+    A trail is `(site,)`, `(site, "base", site of an earlier prompt, segments that it has beyond)`,
+    `(site, "form", *form)`, or `(site, place, *part)`.
 
     Attributes:
         count: Prompts ever, and ends without one.
@@ -169,7 +168,7 @@ class PromptModel:
         for trail, weight in self.trails.items():
             part = trail[2:]
             if part[:1] != ("text",) or part[1] in self.public:
-                sums[json.dumps(trail, ensure_ascii=False, separators=(",", ":"))] = weight
+                sums[trail_name(trail)] = weight
         return sums
 
     @classmethod
@@ -221,12 +220,8 @@ class PromptModel:
 
 
 def _trail_of(name: str) -> Trail:
-    """Raises `ValueError` where it is none."""
-    try:
-        found = json.loads(name)
-    except RecursionError:
-        found = None
-    trail: Trail = tuple(found) if isinstance(found, list) else ()
+    """Raises `ValueError` if it is none."""
+    trail = trail_in(name)
     is_site = len(trail) >= 1 and isinstance(trail[0], str)
     is_base = len(trail) == 4 and trail[1] == "base" and isinstance(trail[2], str)
     is_base = is_base and type(trail[3]) is int and trail[3] >= 0
