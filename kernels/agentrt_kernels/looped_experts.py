@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 
 from agentrt_kernels.contract import CodeLinear
 from agentrt_kernels.quantised_weight import QuantisedWeight
+
+CodesT = TypeVar("CodesT", bound=CodeLinear)
 
 
 class ExpertLinear(Protocol):
@@ -56,11 +58,11 @@ class LoopedCodes(LoopedExperts):
         self.resident_bytes = sum(one.resident_bytes for one in experts)
 
 
-def looped_codes(
-    pack: Callable[[QuantisedWeight, Tensor | None], CodeLinear],
+def packed_each(
+    pack: Callable[[QuantisedWeight, Tensor | None], CodesT],
     weights: Sequence[QuantisedWeight],
     biases: Tensor | None,
-) -> LoopedCodes:
-    """`Kernels.pack_expert_codes` of a set that lays out each matrix by itself, as `pack` does."""
+) -> list[CodesT]:
+    """Linears of a set that lays out the matrix of each expert by itself, as `pack` does."""
     rows = [None] * len(weights) if biases is None else list(biases)
-    return LoopedCodes([pack(*both) for both in zip(weights, rows, strict=True)])
+    return [pack(*both) for both in zip(weights, rows, strict=True)]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.kv_codes import decode_heads, encode_heads
-from agentrt_kernels.looped_experts import LoopedCodes
+from agentrt_kernels.looped_experts import LoopedCodes, packed_each
 from agentrt_kernels.quantised_weight import QuantisedWeight, Stored, quantised_linear
 from agentrt_kernels.routes import TorchRouting
 
@@ -111,8 +111,7 @@ class Reference(TorchRouting):
         self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
     ) -> LoopedCodes:
         """See `Kernels.pack_expert_codes`; experts of one form are a `MovableLinear`."""
-        rows = [None] * len(weights) if biases is None else list(biases)
-        linears = [self.pack_codes(*both) for both in zip(weights, rows, strict=True)]
+        linears = packed_each(self.pack_codes, weights, biases)
         if len({_form_of(one) for one in linears}) > 1:
             return LoopedCodes(linears)
         parts = zip(*map(_parts_of, linears), strict=True)

@@ -19,7 +19,7 @@ from agentrt_kernels.cpu.quantised import QuantisedLinear, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
 from agentrt_kernels.cpu.stored_linear import LinearSize, joined_linear
 from agentrt_kernels.kv_codes import CODE_DTYPES, SCALE_DTYPE
-from agentrt_kernels.looped_experts import LoopedCodes, looped_codes
+from agentrt_kernels.looped_experts import LoopedCodes, packed_each
 from agentrt_kernels.quantised_weight import QuantisedWeight
 from agentrt_kernels.routes import TorchRouting
 
@@ -233,7 +233,7 @@ class CpuKernels(TorchRouting):
         self, weights: Sequence[QuantisedWeight], biases: Tensor | None = None
     ) -> LoopedCodes:
         """See `Kernels.pack_expert_codes`; `pack_experts` is one call for the whole layer."""
-        return looped_codes(self.pack_codes, weights, biases)
+        return LoopedCodes(packed_each(self.pack_codes, weights, biases))
 
     def joined_linear(self, parts: LinearParts, size: LinearSize) -> NativeLinear:
         """A linear that was packed before; see `stored_linear.joined_linear`."""
