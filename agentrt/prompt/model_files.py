@@ -82,7 +82,7 @@ def read_model_files(path: Path) -> ModelFiles:
         eos_texts=tuple(filter(None, [special_texts.get("eos_token")])),
         eos_ids=_eos_ids(path, config),
         window_tokens=_window_tokens(path, config, settings),
-        logits_size=_logits_size(path, config),
+        logits_size=_logits_size(config),
     )
 
 
@@ -171,7 +171,7 @@ def _window_tokens(path: Path, config: dict[str, Any], settings: dict[str, Any])
     return 0
 
 
-def _logits_size(path: Path, config: dict[str, Any]) -> int:
+def _logits_size(config: dict[str, Any]) -> int:
     for source in _configs(config):
         value = source.get("vocab_size")
         if isinstance(value, int) and value > 0:

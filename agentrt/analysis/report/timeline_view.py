@@ -134,7 +134,7 @@ def _parts(name: str, shown: Sequence[Bar], record: RunRecord, took: str) -> str
     ended = f' class="took {outcome}"' if outcome else ' class="took"'
     is_simple = len(shown) == 1 and len(shown[0].stages) <= _MOST_STAGES
     picture = _bars(shown[0], record) if is_simple else _profile(shown, record)
-    spoken = _spoken(name + times(len(shown)), shown, record)
+    spoken = _spoken(name + times(len(shown)), shown)
     return (
         f"{_name(name, shown)}"
         f'<svg viewBox="0 0 {_UNITS} {_TALL}" preserveAspectRatio="none" role="img" '
@@ -198,7 +198,7 @@ def _profile(shown: Sequence[Bar], record: RunRecord) -> str:
     return "".join(f'<path class="s-{label}" d="{piece}"/>' for label, piece in paths.items())
 
 
-def _spoken(name: str, shown: Sequence[Bar], record: RunRecord) -> str:
+def _spoken(name: str, shown: Sequence[Bar]) -> str:
     """The row in words."""
     if len(shown) > 1:
         first_s, last_s = min(bar.start_s for bar in shown), max(bar.end_s for bar in shown)

@@ -117,7 +117,7 @@ class GrammarState:
     def count_accepted(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens the grammar would accept in a row; the state does not change.
 
-        None if masks are slow: each token of a draft takes one before the step ends.
+        0 if masks are slow: each token of a draft takes one before the step ends.
         """
         if self.mask_place.is_slow:
             return 0

@@ -241,6 +241,7 @@ class AdmissionControl:
         return sum(self.run_tokens(run, role, now_s) for run in self.running)
 
     def run_tokens(self, run: RunState, role: str, now_s: float) -> float:
+        """Tokens of an engine that a run has committed, or needs if that is more."""
         footprint = run.footprints.get(role)
         if footprint is None or run in self.dormant:
             return 0.0

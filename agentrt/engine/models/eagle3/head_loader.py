@@ -132,13 +132,13 @@ def _network(
 ) -> HeadNetwork:
     """Build the network; consumes `weights`."""
     parameters = parameter_count(config.shape, weights.decoder)
-    is_native = False
     layer: HeadLayer
     if isinstance(kernels, CpuKernels) and fits_stack(config.shape, backend.dtype):
-        layer, is_native = HeadStack(config, weights, kernels), True
+        layer = HeadStack(config, weights, kernels)
     else:
         layer = HeadOperations(config, weights, kernels, backend)
-    return HeadNetwork(config, layer, weights.targets, parameters, is_single_call=is_native)
+    is_single_call = isinstance(layer, HeadStack)
+    return HeadNetwork(config, layer, weights.targets, parameters, is_single_call=is_single_call)
 
 
 def head_shapes(config: HeadConfig) -> Shapes:
