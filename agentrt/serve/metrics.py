@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.record import record
+from agentrt.protocol.step_output import DraftCount
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -23,6 +24,7 @@ class ServerLoad:
         expert_hits: Experts that steps found in fast memory, in all answers so far; a step counts
             for each of its requests.
         expert_misses: Experts that they did not, likewise.
+        drafts: Drafted tokens by source, in all answers so far.
     """
 
     running: int
@@ -34,6 +36,7 @@ class ServerLoad:
     expert_tokens: tuple[tuple[int, ...], ...] = ()
     expert_hits: int = 0
     expert_misses: int = 0
+    drafts: tuple[DraftCount, ...] = ()
 
 
 def metrics_text(load: ServerLoad, model: str) -> str:
@@ -82,5 +85,18 @@ def metrics_text(load: ServerLoad, model: str) -> str:
                 f"# HELP {name} Experts {found} fast memory, by step and request.",
                 f"# TYPE {name} counter",
                 f'{name}{{model_name="{label}"}} {count}',
+            ]
+    drafted = [(one.source, one.accepted_tokens + one.rejected_tokens) for one in load.drafts]
+    accepted = [(one.source, one.accepted_tokens) for one in load.drafts]
+    for what, meaning, counts in (
+        ("draft", "Tokens that were drafted.", drafted),
+        ("accepted", "Drafted tokens that were drawn as guessed.", accepted),
+    ):
+        if counts:
+            name = f"vllm:spec_decode_num_{what}_tokens_total"
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} counter"]
+            lines += [
+                f'{name}{{model_name="{label}",source="{source}"}} {tokens}'
+                for source, tokens in counts
             ]
     return "\n".join(lines) + "\n"

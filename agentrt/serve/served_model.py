@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,7 @@ from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
 from agentrt.program import Gen
 from agentrt.program.prompt_prefix import prompt_segments
+from agentrt.protocol.step_output import DraftCount, DraftSource
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
@@ -111,6 +113,8 @@ class ServedModel:
         self.body_limit = body_limit(window_tokens, codec.most_text_bytes if codec else 0)
         self._expert_tokens: Counts = ()
         self._expert_hits = self._expert_misses = 0
+        self._accepted_drafts: Counter[DraftSource] = Counter()
+        self._rejected_drafts: Counter[DraftSource] = Counter()
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -146,6 +150,10 @@ class ServedModel:
             self._expert_tokens,
             self._expert_hits,
             self._expert_misses,
+            tuple(
+                DraftCount(source, self._accepted_drafts[source], rejected_tokens)
+                for source, rejected_tokens in self._rejected_drafts.items()
+            ),
         )
 
     @property
@@ -313,6 +321,9 @@ class ServedModel:
             self._expert_misses += ledger.expert_misses
             if ledger.expert_tokens:
                 self._expert_tokens = added((self._expert_tokens, ledger.expert_tokens))
+            for one in ledger.drafts:
+                self._accepted_drafts[one.source] += one.accepted_tokens
+                self._rejected_drafts[one.source] += one.rejected_tokens
 
         try:
             await self._runtime.with_options(options).run(program, request, begin)

@@ -2,18 +2,24 @@
 
 import asyncio
 import re
+from collections import Counter
+from dataclasses import replace
 
 import anyio
 import httpx
+import pytest
 
 from agentrt import RemoteEngineConfig
+from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.engines.engine_kind import KindLoad, engine_kind
+from agentrt.protocol.step_output import DraftCount
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.engine_load import EngineLoad, load_in
 from agentrt.remote.admission.request_rates import pacer_of
 from agentrt.remote.http import Http
 from agentrt.remote.load_watch import LoadWatch
+from agentrt.serve import ServeConfig, serving
 from agentrt.serve.metrics import ServerLoad, metrics_text
 from tests.serve.conftest import PATIENCE_S, client
 from tests.serve.test_through_runtime import KEYS, Client, Rig
@@ -123,6 +129,49 @@ def test_tokens_of_experts_are_counters_by_layer_and_expert():
     assert samples[0] == 'agentrt:expert_tokens_total{model_name="tiny",layer="0",expert="0"} 4'
     assert samples[3] == 'agentrt:expert_tokens_total{model_name="tiny",layer="1",expert="1"} 3'
     assert load_in(text, door()) == EngineLoad(2.0, 1.0, 0.0)
+
+
+def test_drafted_tokens_are_counters_by_source() -> None:
+    """Under vLLM's names, whose sums over the sources they are."""
+    drafts = (DraftCount("site", 30, 10), DraftCount("prompt", 0, 5))
+    lines = metrics_text(ServerLoad(2, 1, drafts=drafts), "tiny").splitlines()
+    drafted = "vllm:spec_decode_num_draft_tokens_total"
+    accepted = "vllm:spec_decode_num_accepted_tokens_total"
+    label = 'model_name="tiny",source'
+    assert f"# TYPE {drafted} counter" in lines
+    assert f'{drafted}{{{label}="site"}} 40' in lines
+    assert f'{drafted}{{{label}="prompt"}} 5' in lines
+    assert f'{accepted}{{{label}="site"}} 30' in lines
+    assert f'{accepted}{{{label}="prompt"}} 0' in lines
+    assert "spec_decode" not in metrics_text(ServerLoad(2, 1), "tiny")
+
+
+@pytest.mark.parametrize("regex", ["", "[ab]{40}"])
+def test_drafts_of_answers_add_up(regex, portal, tiny, wire) -> None:
+    """What the answers say of drafts is what `/metrics` says, less the bytes that a form forces."""
+    said: list[dict[str, int]] = []
+    drafting = replace(tiny, speculate_tokens=7)
+    more = {"structured_outputs": {"regex": regex}} if regex else {}
+
+    async def main() -> str:
+        opening = open_runtime(engine=drafting, place="thread")
+        config = ServeConfig("tiny", port=0, grace_s=1)
+        async with serving(config, opening) as url, wire.client(url) as http:
+            for _ in range(3):
+                asked = wire.body("Say it.", max_tokens=40, ignore_eos=not regex, **more)
+                answer = (await http.post("/chat/completions", json=asked)).json()
+                said.append(answer["usage"]["completion_tokens_details"])
+            return (await http.get(f"{url.removesuffix('/v1')}/metrics")).text
+
+    text = portal.call(main)
+    found = re.findall(r'spec_decode_num_(\w+)_tokens_total{.*source="(\w+)"} (\d+)', text)
+    guessed: Counter[str] = Counter()
+    for what, source, count in found:
+        guessed[what] += int(count) * (source != "grammar")
+    accepted = sum(one["accepted_prediction_tokens"] for one in said)
+    rejected = sum(one["rejected_prediction_tokens"] for one in said)
+    assert accepted >= 40
+    assert guessed == {"draft": accepted + rejected, "accepted": accepted}
 
 
 def test_the_expert_cache_has_metrics_where_memory_is_bounded() -> None:
