@@ -3,15 +3,18 @@
 from itertools import pairwise, permutations
 from typing import Annotated, Any
 
+import anyio
 import pytest
 from pydantic import AfterValidator, StringConstraints
 
 from agentrt import Gen, NodeCancelled, chat, gather, program
 from agentrt.base.config import SchedulerConfig
+from agentrt.base.errors import InternalError
 from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import NodeFinished, PromptRevised, RequestSent
 from agentrt.runtime.requests.begun_text import BegunText
 from agentrt.runtime.requests.streamed_fills import StreamedFills
+from agentrt.testing import Reply
 
 ASK = chat(system="Be brief.")
 WORDS = " ".join(f"word{n} of the  draft," for n in range(60))
@@ -155,6 +158,48 @@ def test_a_text_that_is_cancelled_ends_its_readers(bench: Any, codec: Any) -> No
         rig.run(stopped)
     assert len(rig.backend.seen.fills) > 1
     assert len(rig.recorder.of(NodeFinished, "verdict")) == 1
+
+
+def test_a_text_that_fails_half_way_ends_its_readers(bench: Any, codec: Any) -> None:
+    """Its prompt is not completed, and the request for it is taken back."""
+    broken = Reply(text=WORDS, error=InternalError("the engine's logits are no numbers"))
+    rig = bench([broken, OTHER, "both"], codec=codec, decode_tokens_per_s=10.0)
+    with pytest.raises(InternalError, match="no numbers"):
+        rig.run(joined)
+    fills = [fill for _, fill in rig.backend.seen.fills]
+    assert len(fills) > 2
+    assert not any(fill.complete for fill in fills)
+    verdict = next(r for r in rig.backend.seen.requests if r.node_id.endswith("verdict#0"))
+    assert verdict.request_id in rig.backend.seen.cancels
+    assert len(rig.recorder.of(NodeFinished, "verdict")) == 1
+
+
+@pytest.mark.parametrize("own_fault", [False, True])
+def test_a_text_goes_on_in_its_readers_behind_a_lost_engine(
+    bench: Any, codec: Any, own_fault: bool
+) -> None:
+    """What the lost engine had written and taken is not written or taken twice."""
+    rig = bench([WORDS, OTHER, "both"], codec=codec, decode_tokens_per_s=10.0, seeds=True)
+
+    async def main(runtime: Any) -> Any:
+        async with anyio.create_task_group() as tasks:
+
+            async def lose() -> None:
+                for _ in range(3):
+                    await anyio.sleep(9.0)
+                    rig.backend.lose_engine(own_fault=own_fault)
+
+            tasks.start_soon(lose)
+            return await runtime.run(joined)
+
+    assert rig.main(main) == "both"
+    assert any(one.output_ids for one in rig.backend.seen.requests)
+    whole = ASK.user("Of ", WORDS, " and ", OTHER, ": which?")
+    last = [r for r in rig.backend.seen.requests if r.node_id.endswith("verdict#0")][-1]
+    text = codec.encode((), prompt_segments(whole)).token_ids
+    assert rig.backend.seen.prompts[last.request_id].count("word59") == 1
+    assert tuple(last.prompt.token_ids) == text[: len(last.prompt.token_ids)]
+    assert not rig.recorder.of(PromptRevised)
 
 
 def test_a_text_that_is_never_asked_for_leaves_no_readers(bench: Any, codec: Any) -> None:
