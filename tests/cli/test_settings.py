@@ -44,7 +44,9 @@ def test_no_trace_target(text: str) -> None:
         trace_target(text)
 
 
-@pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("off", "off"), ("8", 8)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("auto", "auto"), ("off", "off"), ("0", 0), ("1", 1), ("16", 16)]
+)
 def test_speculative_decoding_is_the_engines(text: str, value: object) -> None:
     engine = RunSettings("job.py", speculate_tokens=text).engine_choice
     assert isinstance(engine, EngineConfig)
@@ -76,7 +78,7 @@ def test_weights_are_the_embedded_engines(capsys: pytest.CaptureFixture[str]) ->
     assert "--weights 'int5' is no format" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["-1", "many", "", "1.5"])
+@pytest.mark.parametrize("text", ["-1", "+1", "many", "AUTO", "", "1.5", "1e3", "nan"])
 def test_no_number_of_draft_tokens(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="is no number of tokens"):
         RunSettings("job.py", speculate_tokens=text)
