@@ -24,7 +24,7 @@ def redact_content(function: Given) -> Given:
         >>> from agentrt import redact_content
         >>> @redact_content
         ... def without_addresses(text: str) -> str:
-        ...     return re.sub(r"[\w.]+@[\w.]+", "[address]", text)
+        ...     return re.sub(r"\b[\w.]{1,64}@[\w.]+", "[address]", text)
         >>> without_addresses("Write to ada@example.org")
         'Write to [address]'
     """

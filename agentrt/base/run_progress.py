@@ -16,6 +16,7 @@ class NodeProgress:
         live: Whether the node is still in flight.
         produced_tokens: Tokens that a generation has produced.
         max_tokens: Limit of a generation's tokens; 0 for other nodes.
+        closes: Whether a generation ends by its shortest valid end at a limit.
         slack_s: Slack of a live node: its deadline less its end at the present pace, with all of
             its tokens or its whole timeout used; negative if it would be late. None without a
             deadline, or while there is no pace.
@@ -27,6 +28,7 @@ class NodeProgress:
     live: bool = False
     produced_tokens: int = 0
     max_tokens: int = 0
+    closes: bool = False
     slack_s: float | None = None
 
     def __str__(self) -> str:
@@ -47,6 +49,12 @@ class RunProgress:
 
     path: tuple[NodeProgress, ...] = ()
     branches: tuple[NodeProgress, ...] = ()
+
+    @property
+    def could_close(self) -> bool:
+        """Whether a generation in flight would have ended in time with `on_limit="close"`."""
+        live = [part for part in (*self.path, *self.branches) if part.live]
+        return any(part.max_tokens and not part.closes for part in live)
 
     def __str__(self) -> str:
         """Text like `plan 1.2 s -> report 1.9 s, 212/700 tokens; also under way: news 0.4 s`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentrt.base.errors import AgentrtError, NodeCancelled, ToolFailed, record_of
+from agentrt.base.errors import AgentrtError, ErrorRecord, NodeCancelled, ToolFailed, record_of
 from agentrt.base.ids import NodeId
 from agentrt.base.server_attributes import server_attributes
 from agentrt.program import Node
@@ -41,6 +42,12 @@ def failed(run: Run, node: Node[Any], error: Exception, end: End | None = None) 
     fail(node, error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
     return _event(run, node, outcome, error, end)
+
+
+def error_record(error: BaseException) -> ErrorRecord:
+    """The error as data; its place is the innermost line of the user's code, if it names none."""
+    record = record_of(error)
+    return record if record.where else replace(record, where=raised_at(error))
 
 
 async def carry_out(
@@ -175,7 +182,7 @@ def _event(
         outcome,
         run.now_s(),
         error.reason if isinstance(error, NodeCancelled) else "",
-        record_of(error) if error is not None and outcome == "failed" else None,
+        error_record(error) if error is not None and outcome == "failed" else None,
         None if end is None else end.ledger,
         outcome == "ok" and end is not None and end.closed_early,
         finish_reason,

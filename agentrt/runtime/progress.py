@@ -68,6 +68,7 @@ def _part(
         live=True,
         produced_tokens=gen.written.produced_tokens if gen is not None else 0,
         max_tokens=gen.max_tokens if gen is not None else 0,
+        closes=gen is not None and gen.work.on_limit == "close",
         slack_s=_slack_s(state, node, now_s),
     )
 

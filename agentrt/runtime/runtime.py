@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import REPLAY_POLICIES, RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, UsageError, record_of
+from agentrt.base.errors import AgentrtError, UsageError
 from agentrt.base.ids import RunId
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
@@ -22,6 +22,7 @@ from agentrt.program.constraints import declared_constraints
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.assembly import assemble_loop, new_state
+from agentrt.runtime.completion import error_record
 from agentrt.runtime.engine_load import RoleLoad, load_of
 from agentrt.runtime.loop import Loop, read_backend
 from agentrt.runtime.loop_watch import watched_loop
@@ -302,7 +303,7 @@ class Runtime(RunStarts):
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
             outcome = "failed"
-        cause = None if error is None else record_of(error)
+        cause = None if error is None else error_record(error)
         live = run.spans.live
         span_ids = {} if live is None else live.span_ids
         loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause, span_ids))

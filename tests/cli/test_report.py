@@ -148,6 +148,22 @@ def test_a_failed_run_has_a_report_too(
     assert "<script>no</script>" in page_of(text).named("errors").text()
 
 
+def test_the_error_of_the_program_has_its_line(
+    served: Run, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = program(
+        "from agentrt import program\n"
+        "@program\n"
+        "async def job() -> str:\n"
+        "    raise ValueError('no answer')\n"
+    )
+    told = served(str(path), "--report", "out.html")
+    assert "where: job.py:4 in job" in told.err
+    found = page(tmp_path / "out.html")
+    assert "where: job.py:4" in found.every("pre", "error")[0].text()
+    assert "job.py:4" in found.named("errors").text()
+
+
 def test_text_that_is_no_unicode_is_written_as_escapes(tmp_path: Path) -> None:
     record = RunRecord()
     error = ErrorRecord("ToolFailed", "half \ud83d of a pair")

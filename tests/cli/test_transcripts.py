@@ -191,6 +191,14 @@ WRONG = [
 ]
 
 
+def test_a_wrong_variable_is_named(inside: Run, program: Write, monkeypatch: Any) -> None:
+    program(JOB)
+    monkeypatch.setenv("AGENTRT_CONTENT", "all")
+    told = inside("run", "job.py", "--word", "a")
+    assert told.code == 2
+    assert "AGENTRT_CONTENT= 'all' is no place" in told.lines[0]
+
+
 @pytest.mark.parametrize(("words", "what"), WRONG, ids=[what for _, what in WRONG])
 def test_what_cannot_be_meant_is_said(
     inside: Run, program: Write, tmp_path: Path, words: list[str], what: str

@@ -154,3 +154,27 @@ def test_the_name_that_others_have_leads_to_ours(bench: Any) -> None:
 
     with pytest.raises(UsageError, match="Did you mean deadline"):
         bench([]).run(outer)
+
+
+def test_the_remedy_is_none_that_the_call_has_already(bench: Any) -> None:
+    @program
+    async def outer(close: bool) -> str:
+        try:
+            on_limit: Any = "close" if close else "raise"
+            await ASK.user("a").generate(max_tokens=40, on_limit=on_limit, deadline=0.01)
+        except DeadlineExceeded as error:
+            return error.hint
+        return ""
+
+    @program
+    async def tools() -> str:
+        try:
+            await nap(60.0).within(1.0)
+        except DeadlineExceeded as error:
+            return error.hint
+        return ""
+
+    hints = [bench(["late"], prefill_tokens_per_s=10).run(outer, close) for close in (False, True)]
+    hints.append(bench([]).run(tools))
+    assert ["on_limit='close'" in hint for hint in hints] == [True, False, False]
+    assert all(hint.startswith("Raise the deadline") for hint in hints)

@@ -20,10 +20,9 @@ def content_config(environment: Mapping[str, str], flag: str = "") -> ContentCon
         UsageError: The choice is unknown, or `agentrt.toml` is malformed.
     """
     config = engine_file(environment).content or ContentConfig()
-    if flag:
+    variable = environment.get(CONTENT_VARIABLE, "")
+    if flag and flag != variable:  # a command gives the variable for a missing flag
         choice = content_choice(flag, source="--content")
     else:
-        choice = content_choice(
-            environment.get(CONTENT_VARIABLE, "").strip(), source=f"{CONTENT_VARIABLE}="
-        )
+        choice = content_choice(variable.strip(), source=f"{CONTENT_VARIABLE}=")
     return config if choice is None else replace(config, keep=choice)

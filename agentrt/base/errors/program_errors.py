@@ -9,6 +9,8 @@ from agentrt.base.errors.root import AgentrtError
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 
+_NOTHING_TO_CLOSE = "Raise the deadline, or give these nodes less to do"
+
 
 class ProgramError(AgentrtError):
     """A fault that the author of the program can mend; not worth a retry as it is.
@@ -172,6 +174,8 @@ class DeadlineExceeded(LimitExceeded):
     def __post_init__(self) -> None:
         if self.progress.path:
             self.message = f"{self.message}: {self.progress}"
+            if not self.progress.could_close:
+                self.hint = self.hint or _NOTHING_TO_CLOSE
         super().__post_init__()
 
 
