@@ -24,6 +24,7 @@ from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.serve import ServeConfig, serving
 from agentrt.testing import tiny_engine
+from tests.oracles.browser import browser, unseen_pages
 
 # Triton reads this when a kernel is declared, so it stands before anything may import one. Tests
 # run kernels under the interpreter, on any machine; what needs the compiler starts a process.
@@ -68,6 +69,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--without-torch"):
         assert not sys.modules.keys() & set(HEAVY)
         sys.meta_path.insert(0, WithoutTorch())
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if line := unseen_pages(config.args, browser()):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import WithoutTorch, group_of
+from tests.oracles.browser import unseen_pages
 from tests.syntax import ROOT, files_in, nodes_of, tree_of
 
 MOST_SLOW_SHARE = 0.05
@@ -85,3 +86,22 @@ def test_tests_that_share_a_server_share_a_worker() -> None:
     assert group_of("tests/cli/test_run.py") == group_of("tests/remote/test_backend.py")
     assert group_of("tests/engine/test_kv.py") != group_of("tests/engine/test_parity.py")
     assert group_of("tests/test_prose.py") == group_of("tests/test_floors.py")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "browser", "is_told"),
+    [
+        ([], None, True),
+        (["tests"], None, True),
+        (["tests/analysis/report"], None, True),
+        (["tests/analysis/report/test_in_browser.py::test_it"], None, True),
+        (["tests/analysis/graph", "tests/cli"], None, False),
+        (["tests"], "/usr/bin/chromium", False),
+    ],
+)
+def test_a_run_without_a_browser_says_so(
+    chosen: list[str], browser: str | None, is_told: bool
+) -> None:
+    line = unseen_pages([str(ROOT / one) for one in chosen] or [str(ROOT)], browser)
+    assert ("Chromium" in line) is is_told
+    assert "\n" not in line

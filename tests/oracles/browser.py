@@ -3,9 +3,13 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+
+PAGES = Path(__file__).parent.parent / "analysis" / "report" / "test_in_browser.py"
+"""Tests that need a browser."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MEASURE = """
@@ -33,6 +37,20 @@ frame.srcdoc = PAGE;
 def browser() -> str | None:
     """Path of a browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def unseen_pages(chosen: Sequence[str], program: str | None) -> str:
+    """A line for the end of a run of tests that no browser looked at; "" otherwise.
+
+    Args:
+        chosen: Arguments of the run: files, folders or tests.
+        program: Path of the browser, or None.
+    """
+    files = [Path(one.partition("::")[0]).resolve() for one in chosen]
+    if program is not None or not any(PAGES.is_relative_to(file) for file in files):
+        return ""
+    place = PAGES.relative_to(PAGES.parents[3])
+    return f"no Chromium on this machine: {place} is left out, no browser saw a report"
 
 
 def measured(
