@@ -47,8 +47,11 @@ class RunTranscripts:
 
     def show(self, run_id: RunId) -> None:
         """Print the transcript of a run that has ended, on standard error, where asked for."""
-        path = self.observer.file_of(run_id) if self.observer and self._show else None
+        if not self._show or self.observer is None:
+            return
+        path = self.observer.file_of(run_id)
         if path is None:
+            sys.stderr.write(f"the transcript of run {run_id} is not written yet\n")
             return
         from agentrt.analysis.transcript_reading import read_transcript
         from agentrt.cli.transcript_text import MAX_LINES, write_transcript

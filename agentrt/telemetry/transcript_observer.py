@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -182,14 +183,22 @@ class TranscriptObserver:
     def _drain(self, *, in_haste: bool) -> None:
         """Make lines of all that waits, in short turns: the loop waits for each of them."""
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+        due_at_s = time.monotonic() + self._write_every_s
         while self._queue:
             self._take_turn()
             if self._queue and not in_haste:
                 in_haste = self._hurry.wait(PAUSE_S)
-        for run_id in tuple(self._runs):
-            self._write(run_id)
+            if time.monotonic() >= due_at_s:  # redaction, or a great deal of text, takes long
+                self._write_all()
+                due_at_s = time.monotonic() + self._write_every_s
+        self._write_all()
         for done in flushes:
             done.set()
+
+    def _write_all(self) -> None:
+        """Append the new lines of each run to its file."""
+        for run_id in tuple(self._runs):
+            self._write(run_id)
 
     def _take_turn(self) -> None:
         """Make lines of what has waited longest."""

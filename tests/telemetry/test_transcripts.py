@@ -304,16 +304,6 @@ def test_steps_of_engines_wake_nobody(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    told: list[str] = []
-    with TranscriptObserver(tmp_path / "file", warn=told.append) as observer:
-        observer.on_events([STARTED, ENDED])
-        assert observer.file_of(RUN) is None
-    assert len(told) == 1
-    assert "the transcript of run 00000000000000a1 is lost" in told[0]
-
-
 def test_outside_the_command_line_they_are_kept_where_asked(tmp_path: Path) -> None:
     place = {"XDG_STATE_HOME": str(tmp_path)}
     assert transcripts_of(place, ContentConfig()) is None
@@ -325,19 +315,6 @@ def test_outside_the_command_line_they_are_kept_where_asked(tmp_path: Path) -> N
     assert path is not None
     observer.close()
     assert path.parent == runs_folder(place)
-
-
-def test_the_oldest_transcripts_go_and_traces_stay(tmp_path: Path) -> None:
-    for number in range(201):
-        name = f"20221114T221320.{number:03}Z-job-{number:016x}{TRANSCRIPT_SUFFIX}"
-        (tmp_path / name).write_text("")
-    (tmp_path / f"20221114T221320.000Z-job-{0:032x}.json").write_text("")
-    with TranscriptObserver(tmp_path) as observer:
-        observer.on_events([STARTED, ENDED])
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert len(kept) == 201
-    assert kept[0].endswith(".json")
-    assert kept[1].startswith("20221114T221320.002Z")
 
 
 @tool(effects="read")
