@@ -257,7 +257,8 @@ class Node(Generic[T_co]):
             callback(self)
 
     def _refuse(self, verb: str) -> NoReturn:
-        raise NotYetKnown(f"node {self.name!r} is still pending and cannot be {verb}")
+        state = "is a node, not its value," if self._done else "is still pending"
+        raise NotYetKnown(f"node {self.name!r} {state} and cannot be {verb}")
 
     def __repr__(self) -> str:
         state = "pending" if not self._done else "failed" if self._error else "done"
@@ -282,6 +283,18 @@ class Node(Generic[T_co]):
 
         __radd__ = __add__
 
+        def __lt__(self, other: Any) -> NoReturn:
+            self._refuse("compared")
+
+        __le__ = __gt__ = __ge__ = __lt__
+
+        def __eq__(self, other: Any) -> bool:
+            if other is None or isinstance(other, Node):
+                return self is other
+            self._refuse("compared")  # else a forgotten `await` is a branch not taken
+
+        __hash__ = object.__hash__
+
         def __len__(self) -> NoReturn:
             self._refuse("measured")
 
@@ -299,10 +312,7 @@ class Node(Generic[T_co]):
 
 
 class AttributeOfNode(NotYetKnown, AttributeError):
-    """An attribute of a value was looked for at its node; `hasattr` sees an `AttributeError`.
-
-    As an error that users are told, it comes without the frames of the package.
-    """
+    """An attribute of a value was looked for at its node; `hasattr` sees an `AttributeError`."""
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from agentrt import NoRun, NotYetKnown, UsageError, ask, chat, limits, program, race, tool
 from agentrt.program import Node, Scope
+from agentrt.program.node import succeed
 
 
 class Port:
@@ -47,6 +48,9 @@ def node() -> Node[Any]:
         (len, "measured"),
         (lambda node: node[0], "indexed"),
         (lambda node: "x" in node, "searched"),
+        (lambda node: node > 3, "compared"),
+        (lambda node: node == "yes", "compared"),
+        (lambda node: node != "yes", "compared"),
     ],
 )
 def test_a_pending_node_is_no_value(node: Node[Any], use: Any, verb: str) -> None:
@@ -54,6 +58,22 @@ def test_a_pending_node_is_no_value(node: Node[Any], use: Any, verb: str) -> Non
         use(node)
     assert "await it first" in str(e.value)
     assert isinstance(e.value, TypeError), "Python's own rule for a value of the wrong kind"
+
+
+def test_a_node_that_has_ended_is_no_value_either(node: Node[Any]) -> None:
+    succeed(node, 7)
+    with pytest.raises(NotYetKnown, match="'plan' is a node, not its value, and cannot be"):
+        _ = f"{node}"
+
+
+def test_nodes_are_compared_by_identity(node: Node[Any]) -> None:
+    scope = Scope(Port(), "finance#0", None)  # type: ignore[arg-type]
+    other = Node[Any](scope, scope.next_id("plan"), "generate", "plan", "p.py:3", None)  # type: ignore[arg-type]
+    assert node == node
+    assert node != other
+    assert node != None  # noqa: E711  # what libraries ask
+    assert [other, node].index(node) == 1
+    assert {node: 1}[node] == 1
 
 
 def test_an_attribute_of_the_value_is_none_of_the_node(node: Node[Any]) -> None:
