@@ -28,7 +28,8 @@ def without_inner_frames(error: BaseException) -> BaseException:
     if error.__cause__ is not None:
         without_inner_frames(error.__cause__)
     links = list(_links(error.__traceback__))
-    is_told = isinstance(error, AgentrtError) and not isinstance(error, InternalError)
+    is_told = isinstance(error, AgentrtError | TimeoutError)  # a passed limit is no fault
+    is_told = is_told and not isinstance(error, InternalError)
     if is_told or (links and not _is_inner(links[-1])):
         return error.with_traceback(_outer_part(error.__traceback__))
     return error

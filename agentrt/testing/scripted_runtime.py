@@ -17,7 +17,7 @@ from agentrt.base.errors import AgentrtError
 from agentrt.base.prices import Prices
 from agentrt.program import Program
 from agentrt.program.default_runner import default_runner, set_default_runner
-from agentrt.program.users_part import users_part
+from agentrt.program.users_part import users_part, without_inner_frames
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
 from agentrt.protocol.priced_backend import PricedBackend
@@ -124,7 +124,8 @@ class ScriptedRuntime:
         run = self._on_loop(lambda runtime: self._played(runtime, program, args, kwargs))
         self._check()
         if run.error is not None:
-            raise run.error.with_traceback(users_part(run.error.__traceback__))
+            error = without_inner_frames(run.error)  # and of its causes
+            raise error.with_traceback(users_part(error.__traceback__))
         return run
 
     def play(self, body: Callable[[Runtime], Awaitable[T]]) -> T:

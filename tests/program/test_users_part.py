@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
-from agentrt import InternalError, ToolFailed, UsageError, chat, program
+from agentrt import InternalError, Runtime, ToolFailed, UsageError, chat, program, tool
 from agentrt.base.errors import revive
 from agentrt.program.users_part import users_part, without_inner_frames
 from agentrt.protocol.step_output import End
@@ -80,3 +81,43 @@ def test_the_cause_of_a_failure_is_cut_too() -> None:
 
 def test_a_part_without_frames_is_whole() -> None:
     assert users_part(None) is None
+
+
+def test_a_timeout_of_a_tool_shows_no_frames_of_this_package() -> None:
+    @tool(effects="read", timeout=1.0)
+    async def hang() -> None:
+        await anyio.sleep(9)
+
+    @program
+    async def wait() -> None:
+        await hang()
+
+    error = raised_by(lambda: ScriptedRuntime([]).run(wait))
+    assert isinstance(error, ToolFailed)
+    assert names_of(error)[-1] == "wait"
+    assert isinstance(error.__cause__, TimeoutError)
+    assert names_of(error.__cause__) == []
+
+
+def test_an_awaited_run_ends_at_the_users_line() -> None:
+    @program
+    async def inner() -> None:
+        raise ValueError("mine")
+
+    @program
+    async def outer() -> None:
+        await inner()
+
+    errors: list[BaseException] = []
+
+    async def main(runtime: Runtime) -> None:
+        try:
+            await runtime.run(outer)
+        except ValueError as error:
+            errors.append(error)
+
+    ScriptedRuntime([]).play(main)
+    names = names_of(errors[0])
+    assert names[0] == "main"
+    assert names[-2:] == ["outer", "inner"]
+    assert "body" not in names, "of the runtime, between the two"
