@@ -129,6 +129,13 @@ async def grown(question: str) -> str:
     return text if text else await CLERK.user("d").generate(name="d")
 
 
+@program
+async def routed(question: str) -> str:
+    kind = await CLERK.user(question).generate(Literal["a", "b"], name="kind")
+    number = await (price if kind == "a" else rate)(question)
+    return await {"a": plain, "b": inner}[kind](str(number))
+
+
 GRAPHS: list[tuple[Program[..., Any], list[str], dict[str, str]]] = [
     (plain, ["first>out", "first>second", "in>first", "second>out"], {"first": "", "second": ""}),
     (
@@ -158,6 +165,15 @@ GRAPHS: list[tuple[Program[..., Any], list[str], dict[str, str]]] = [
         others,
         ["ask>out", "in>inside", "inside>out", "price>out"],
         {"ask": "", "price": "n", "inside": ""},
+    ),
+    (
+        routed,
+        [
+            *("in>kind", "in>price", "in>rate", "inner>out"),
+            *("kind?inner", "kind?plain", "kind?price", "kind?rate", "plain>out"),
+            *("price>inner", "price>plain", "rate>inner", "rate>plain"),
+        ],
+        {"kind": "", "price": "m", "rate": "m", "plain": "m", "inner": "m"},
     ),
     (inner, ["answer>judge", "in>answer", "judge>out"], {"answer": "", "judge": ""}),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -234,6 +234,11 @@ class CodeWalk:
         return found | made
 
     def _call(self, call: ast.Call, names: Names) -> Keys:
+        match call.func:
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self._one_of((body, orelse), test, call, names)
+            case ast.Subscript(value=ast.Dict(values=values), slice=picked):
+                return self._one_of(values, picked, call, names)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         owned = self._keys(call.func if owner is None else owner, names)
         given = self._all((*call.args, *call.keywords), names)
@@ -251,6 +256,17 @@ class CodeWalk:
         if isinstance(found, str):
             self.not_followed[f"{found} at {self._source.where(call)}"] = None
         return owned | given
+
+    def _one_of(
+        self, functions: Sequence[ast.expr], picked: ast.expr, call: ast.Call, names: Names
+    ) -> Keys:
+        """A call of one of several functions, as a value decides."""
+        found = _NOTHING
+        with self._decided(self._keys(picked, names)):
+            for function in functions:
+                one = ast.Call(function, call.args, call.keywords)
+                found |= self._call(ast.copy_location(one, function), names)
+        return found
 
     def _site(self, call: ast.Call, making: Making, needed: Keys, *, is_many: bool) -> Keys:
         key = "/".join([*self._called_from, f"{call.lineno}:{call.col_offset}:{call.end_lineno}"])
