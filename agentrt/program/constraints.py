@@ -243,9 +243,16 @@ def choice(*options: T) -> Constraint[T]:
         options: Texts, or other values with a JSON form.
 
     Raises:
-        ConstraintError: There is no option, or two options have the same text.
+        ConstraintError: There is no option, the options are given as one list, or two options have
+            the same text.
     """
     from agentrt.structured import Shape, choice_shape
+
+    if len(options) == 1 and isinstance(options[0], list | tuple | set | frozenset):
+        raise ConstraintError(
+            "choice(...) has one option, and it is a collection",
+            hint="Give the options one by one: choice(*options)",
+        )
 
     by_text = {content(option): option for option in options}
     if len(by_text) != len(options):

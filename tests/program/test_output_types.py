@@ -39,6 +39,10 @@ def test_choice_gives_back_the_value() -> None:
     assert [picked.shape.parse(t) for t in ("1", "two", "null")] == [1, "two", None]
     with pytest.raises(ConstraintError, match="same text"):
         choice("1", 1)
+    for given in (["a", "b"], ("a",), {"a"}):
+        with pytest.raises(ConstraintError, match=r"choice\(\*options\)"):
+            choice(given)
+    assert choice([1], [2]).shape.spec is not None
 
 
 @pytest.mark.parametrize(
