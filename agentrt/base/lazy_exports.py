@@ -36,6 +36,8 @@ def lazy_exports(
     }
 
     def get(name: str) -> Any:
+        if name == "__all__":  # of `from package import *`
+            return list(homes)
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

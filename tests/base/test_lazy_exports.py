@@ -50,6 +50,12 @@ def test_all_names_are_listed_before_they_are_imported(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", LAZY)
+def test_a_star_gives_all_of_them(package: str) -> None:
+    named = {one.rpartition(".")[2] for one in named_in(LAZY[package], package)}
+    assert set(import_module(package).__all__) == named
+
+
+@pytest.mark.parametrize("package", LAZY)
 def test_another_name_is_an_error(package: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = import_module(package).nothing
