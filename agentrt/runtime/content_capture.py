@@ -11,11 +11,12 @@ from typing import Any
 
 from agentrt.base.ids import RunId
 from agentrt.base.plain_copy import PlainCopy
-from agentrt.base.segments import Generated, Segment, Text, ValueText
+from agentrt.base.segments import Segment, Text, ValueText
 from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork, YieldingNode
 from agentrt.program.node import segment_of
 from agentrt.program.prompt_prefix import answer_of, links_after, own_pieces, plain_pieces
 from agentrt.protocol.node_content import NodeContent, PromptLink
+from agentrt.runtime.written_answer import answer_so_far
 
 
 class ToldPrompts:
@@ -63,7 +64,7 @@ class ToldPrompts:
 
     def _generation(self, run_id: RunId, gen: Gen[Any]) -> NodeContent:
         prompt, links = self._new_links(gen)
-        answer = _answer_of(gen)
+        answer = answer_so_far(gen)
         characters = 0 if answer is None else len(answer.text) + len(answer.thinking)
         for link in links:
             for segment in link.segments:
@@ -124,17 +125,6 @@ def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
     except Exception as error:  # there was no prompt then
         return ValueText(f"[failed: {type(error).__name__}]", node.id)
     return ValueText(segment.text, node.id) if type(segment) is Text else segment
-
-
-def _answer_of(gen: Gen[Any]) -> Generated | None:
-    """The answer of a generation without its token ids, as far as it came."""
-    written, generated = gen.written, gen.written.generated
-    thinking = "".join(written.reasoning).strip() if written.reasoning else generated.thinking
-    text = generated.text or "".join(written.chunks)
-    if not text and not thinking and not generated.calls:
-        return None
-    visible = generated.content if generated.text else text
-    return Generated(text, (), "", generated.calls, visible, thinking)
 
 
 def _is_ours(work: ProgramWork) -> bool:

@@ -14,6 +14,7 @@ from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.events import AttributeValue
+from agentrt.runtime.written_answer import answer_so_far
 
 
 def captured_content(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
@@ -87,7 +88,8 @@ def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
     if system:
         found["gen_ai.system_instructions"] = dumps(system)
     found["gen_ai.input.messages"] = dumps([m for m in messages if m["role"] != "system"])
-    answer = genai_messages([Open("assistant"), gen.written.generated, Close()])
+    written = answer_so_far(gen)
+    answer = genai_messages([Open("assistant"), *([written] if written else []), Close()])
     found["gen_ai.output.messages"] = dumps(
         [{**message, "finish_reason": finish_reason} for message in answer]
     )

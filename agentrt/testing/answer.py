@@ -19,7 +19,7 @@ from agentrt.base.record import record
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.step_output import FinishReason, OptionScore, TokenLogprob
 from agentrt.testing.misfit import misfit
-from agentrt.testing.script import Reply, texts_of
+from agentrt.testing.script import Reply, option_text, texts_of
 from agentrt.testing.spelling import Spelling
 from agentrt.testing.timed_output import TimedOutput, spread
 
@@ -162,15 +162,15 @@ class Answerer:
         """Scores of the options of a scored choice."""
         assert request.constraint is not None
         options = request.constraint.options
-        given = {str(option): one for option, one in (reply.scores or {}).items()}
+        given = {option_text(option): one for option, one in (reply.scores or {}).items()}
         if unknown := given.keys() - set(options):
             raise RequestRejected(
                 f"the script scores {min(unknown)!r} for {request.node_id}",
-                hint=f"The options are {', '.join(map(repr, options))}",
+                hint=_options(request.constraint),
             )
         if not given:
             rest = (1 - LIKELY) / max(1, len(options) - 1)
-            given = dict.fromkeys(options, rest) | {str(reply.text): LIKELY}
+            given = dict.fromkeys(options, rest) | {option_text(reply.text): LIKELY}
         return tuple(
             OptionScore(
                 math.log(max(given.get(option, 0.0), _LEAST)), len(self._spelling.ids(option)) + 1
@@ -233,8 +233,9 @@ class Answerer:
         rest = "".join(self._spelling.pieces(ids[taken:], keep_special=True))
         what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
         problem = f"the script's answer to {request.node_id} {what} after {written[-60:]!r}"
-        tools = () if request.constraint is None else request.constraint.tools
-        raise RequestRejected(problem, hint=misfit(reply.calls, tools) or _ALLOWED)
+        assert request.constraint is not None
+        hint = misfit(reply.calls, request.constraint.tools) or _options(request.constraint)
+        raise RequestRejected(problem, hint=hint or _ALLOWED)
 
     def _tokenized(
         self,
@@ -262,8 +263,20 @@ _ALLOWED = (
     "as call(name, ...)"
 )
 
+_MOST_OPTIONS = 20
+"""Options that an error lists."""
+
 _LEAST = 1e-12
 """Probability of an option that a script gives none, since its logarithm has to be finite."""
+
+
+def _options(spec: ConstraintSpec) -> str:
+    """The options of a choice, as a hint; "" for other constraints."""
+    if spec.kind != "choice":
+        return ""
+    shown = ", ".join(map(repr, spec.options[:_MOST_OPTIONS]))
+    more = ", ..." if len(spec.options) > _MOST_OPTIONS else ""
+    return f"The options are {shown}{more}"
 
 
 def _recorded(output: TimedOutput, error: Exception | None) -> ScriptedAnswer:

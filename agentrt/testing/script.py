@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -206,7 +207,7 @@ def texts_of(reply: Reply, request: GenerateRequest, frame: CallFrame) -> list[s
     if not isinstance(reply.text, str):
         texts = [_json(reply.text, request)]
         if spec is not None and spec.kind in ("choice", "regex", "grammar"):
-            texts.insert(0, str(reply.text))
+            texts.insert(0, option_text(reply.text))
         return texts
     texts = [reply.text]
     if spec is not None and spec.kind == "grammar":
@@ -221,6 +222,16 @@ def texts_of(reply: Reply, request: GenerateRequest, frame: CallFrame) -> list[s
         texts.append(canonical_json.dumps(value, spec.style))
     texts.append(canonical_json.dumps(reply.text, spec.style))
     return list(dict.fromkeys(texts))
+
+
+def option_text(value: Any) -> str:
+    """The text of a value as an option of a choice: of a member of an enum that of its value.
+
+    Example:
+        >>> option_text(7)
+        '7'
+    """
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _compact_inside(text: str) -> str:

@@ -1,5 +1,6 @@
 """What a script can answer: each output of the language, in any style of JSON, with its times."""
 
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -25,6 +26,11 @@ from agentrt.protocol.backend import GenerateRequest
 from agentrt.testing import Reply, ScriptedRuntime, WordSpelling, call, calls_text, in_order
 
 ASK = chat(system="Be brief.")
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
 
 
 class Order(BaseModel):
@@ -56,6 +62,7 @@ def value_of(script: Any, **options: Any) -> Any:
         ({"item": "lamp", "count": 3}, Order, Order(item="lamp", count=3)),
         (Order(item="lamp", count=3), Order, Order(item="lamp", count=3)),
         ('{"item": "lamp",\n "count": 3}', Order, Order(item="lamp", count=3)),
+        (Colour.BLUE, Colour, Colour.BLUE),
         (42, int, 42),
         ("42", int, 42),
         (True, bool, True),
@@ -103,6 +110,11 @@ def test_a_name_without_an_answer_is_told_with_those_that_have_one() -> None:
 def test_an_answer_that_the_type_forbids_is_told() -> None:
     with pytest.raises(RequestRejected, match=r"goes wrong at .*keys in the type's order"):
         value_of({"ask": {"count": 3, "item": "lamp"}}, out=Order)
+
+
+def test_an_answer_that_is_no_option_is_told_with_the_options() -> None:
+    with pytest.raises(RequestRejected, match=r"at 'maybe'.*The options are 'yes', 'no'$"):
+        value_of({"ask": "maybe"}, out=Literal["yes", "no"])
 
 
 @tool(effects="read")
@@ -204,7 +216,9 @@ def test_thinking_stands_before_the_answer() -> None:
         gen = ASK.user("x").generate(choice("yes", "no"), thinking=20, max_tokens=64, name="gen")
         return await gen, gen.thinking
 
-    assert ScriptedRuntime([Reply("no", thinking="Hm.")]).run(think).value == ("no", "Hm.")
+    run = ScriptedRuntime([Reply("no", thinking="Hm.")]).run(think)
+    assert run.value == ("no", "Hm.")
+    assert run.generation("gen").thinking == "Hm."
 
 
 def test_tokens_are_of_a_few_characters() -> None:
