@@ -94,8 +94,8 @@ class LoopWatch:
             self._seen.add(site)
             self._say(
                 f"{site} in {code.co_name} blocks the event loop for over "
-                f"{1000 * self._limit_s:.0f} ms, and with it every run: use a plain `def` tool, or "
-                "await something asynchronous"
+                f"{1000 * self._limit_s:.0f} ms, and with it every run: use a plain `def` tool, "
+                "await something asynchronous, or do it once for all runs"
             )
 
     def _sample(self) -> LoopSample:
