@@ -78,6 +78,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("code", "source_texts", "static_scan"),
     ),
     "runtime": (
+        ("written_answer",),
         (
             "estimate_store",
             "loop_threads",
