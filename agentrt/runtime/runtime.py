@@ -19,7 +19,6 @@ from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.constraints import declared_constraints
-from agentrt.program.users_part import without_inner_frames
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.assembly import assemble_loop, new_state
@@ -249,6 +248,8 @@ class Runtime(RunStarts):
         error = run.system_exit or error
         await self._end(run, error, loop)
         if error is not None:
+            from agentrt.program.users_part import without_inner_frames  # for runs that fail
+
             raise without_inner_frames(error)
         return result
 
