@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.output_file import check_output
 from agentrt.cli.suite_flags import Cases, Concurrency, Resume, Seed
@@ -119,7 +120,8 @@ def evaluate(
     found = read_suite(Path(suite), scoring_function, cases=cases)
     if limit:
         found = replace(found, cases=found.cases[:limit])
-    judging = [judge_config(one, judge, read) for one in found.judges]
+    judging = judge_configs(found.judges, judge, read)
+    check_models([*chosen, *judging])
     evaluation = Evaluation(found, chosen, judging, resume, concurrency=concurrency, seed=seed)
     try:
         anyio.run(evaluation.perform)
@@ -148,18 +150,36 @@ def scoring_function(target: str) -> Any:
     return found
 
 
-def judge_config(
-    judge: Judge, given: str, read: Callable[[str], list[EvaluationConfig]]
-) -> EvaluationConfig:
-    """The configuration of a judge: the one that is given, or its own.
+def judge_configs(
+    judges: Sequence[Judge], given: str, read: Callable[[str], list[EvaluationConfig]]
+) -> list[EvaluationConfig]:
+    """The configuration of each judge: the one that is given, or its own.
 
     Raises:
-        UsageError: The text names none, or several.
+        UsageError: The text names none, or several, or there is no judge.
     """
-    found = read(given or judge.config)
-    if len(found) != 1:
+    if given and not judges:
+        raise UsageError(
+            f"--judge {given}: the suite has no judge",
+            hint='leave it, or give the suite a scorer with kind = "judge"',
+        )
+    found = [read(given or one.config) for one in judges]
+    if any(len(one) != 1 for one in found):
         raise UsageError(f"--judge {given!r} names several", hint="a judge has one configuration")
-    return found[0]
+    return [one for (one,) in found]
+
+
+def check_models(configs: Sequence[EvaluationConfig]) -> None:
+    """Check that the models of embedded engines can be read, before any case runs.
+
+    Raises:
+        ModelInvalid: A file is missing, cut off or malformed.
+    """
+    from agentrt.prompt.codec import Codec
+
+    settings = (one.settings for one in configs)
+    for path in dict.fromkeys(one.model_path for one in settings if isinstance(one, EngineConfig)):
+        Codec.load(path)
 
 
 def check_subject(suite: str, logits: Path | None, of_suites: Mapping[str, object]) -> None:

@@ -82,7 +82,7 @@ class Evaluation:
         pace = WorkPace("cases", sum(due.values()))
         for config in self._configs:
             if due[config.name]:
-                log(f"{config.name}: {due[config.name]} of {cases} cases")
+                log(f"{config.name}: {due[config.name]} of {cases} cases to run")
             await self.run(config, cases, pace)
         await self.judge()
 

@@ -26,7 +26,8 @@ FEW_TOKENS = 512
 """Tokens of a file below which it says little of what a model reads."""
 MOST = 1_000_000
 """Most sequences, tokens of one, and inputs of a group."""
-_LINE_EVERY_S = 5.0
+LINE_EVERY_S = 5.0
+"""Seconds between two lines of progress."""
 
 
 def quantize(
@@ -99,17 +100,18 @@ def quantize(
         ),
     ] = 512,
     damping: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--damping", metavar="SHARE", help="gptq: damping of the Hessian, from 0 to 1."
+            "--damping", metavar="SHARE", help="gptq: damping of the Hessian, from 0 to 1; else 0.01."
         ),
-    ] = 0.01,
+    ] = None,
     act_order: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--act-order/--no-act-order", help="gptq: whether the largest inputs are rounded first."
+            "--act-order/--no-act-order",
+            help="gptq: whether the largest inputs are rounded first, as by default.",
         ),
-    ] = True,
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
@@ -118,12 +120,18 @@ def quantize(
 
     require_packages("agentrt quantize")
     _check_method(method, calibrate)
-    if not 0 <= damping <= 1:  # nor is NaN
+    if method != "gptq" and (damping is not None or act_order is not None):
+        flag = "--act-order" if damping is None else "--damping"
+        raise UsageError(
+            f"{flag} is a setting of gptq, not of {method}", hint="Leave it, or give --method gptq"
+        )
+    if damping is not None and not 0 <= damping <= 1:  # nor is NaN
         raise UsageError(f"--damping {damping} is no share", hint="Give 0 to 1, such as 0.01")
     from agentrt.cli.calibration_file import read_sequences
     from agentrt.engine.models.quantiser.checkpoint_quantiser import quantise_checkpoint
     from agentrt.engine.models.quantiser.checkpoint_writer import refuse_existing
     from agentrt.engine.models.quantiser.quantisable_model import open_model, schemes_of
+    from agentrt.engine.models.quantiser.gptq import DAMPING
     from agentrt.engine.models.quantiser.settings import QuantiserSettings
     from agentrt.prompt.codec import Codec
 
@@ -132,8 +140,8 @@ def quantize(
         group=METHODS[method] if group is None else group,
         kept=tuple(keep or ()),
         eight_bits=tuple(eight_bits or ()),
-        damping=damping,
-        orders_inputs=act_order,
+        damping=DAMPING if damping is None else damping,
+        orders_inputs=act_order is not False,
     )
     refuse_existing(out)
     check_output(out, "--out", makes_folders=True)
@@ -185,7 +193,7 @@ def progress_lines(
     def tell(done: int, total: int) -> None:
         nonlocal told_s
         at_s = now_s()
-        if at_s - told_s >= _LINE_EVERY_S and not quiet:
+        if at_s - told_s >= LINE_EVERY_S and not quiet:
             told_s = at_s
             sys.stderr.write(f"{pace_text(done, total, at_s - began_s, unit)}\n")
 

@@ -149,7 +149,7 @@ def tune(
     from agentrt import embedded
     from agentrt.base.engines.engine_file import engine_file
     from agentrt.cli.embedded_engine import embedded_engine
-    from agentrt.cli.eval import check_currencies, judge_config, scoring_function
+    from agentrt.cli.eval import check_currencies, judge_configs, scoring_function
     from agentrt.cli.evaluation import Evaluation
     from agentrt.cli.tuning import Tuning
     from agentrt.lab.evaluation.engine_choice import read_configs
@@ -164,7 +164,7 @@ def tune(
     if limit:
         found = replace(found, cases=found.cases[:limit])
     read = partial(read_configs, file=file, model=embedded.path())
-    judging = [judge_config(one, judge, read) for one in found.judges]
+    judging = judge_configs(found.judges, judge, read)
     configs = [one.config for one in space.candidates]
     check_currencies(cost_limits(rules), configs)
     evaluation = Evaluation(

@@ -70,10 +70,12 @@ def quick_words(*words: str) -> list[str]:
     [
         (["--method", "int3"], "--method int3 is none"),
         (["--method", "gptq"], "--method gptq looks at activations"),
-        (["--method", "int4", "--damping", "inf"], "--damping inf is no share"),
-        (["--method", "int4", "--damping", "NaN"], "--damping nan is no share"),
-        (["--method", "int4", "--damping", "1e300"], "--damping 1e+300 is no share"),
-        (["--method", "int4", "--damping", "-0.1"], "--damping -0.1 is no share"),
+        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "inf"], "--damping inf is no share"),
+        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "NaN"], "--damping nan is no share"),
+        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "1e300"], "--damping 1e+300 is no share"),
+        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "-0.1"], "--damping -0.1 is no share"),
+        (["--method", "int4", "--damping", "0.5"], "--damping is a setting of gptq, not of int4"),
+        (["--method", "fp8", "--no-act-order"], "--act-order is a setting of gptq, not of fp8"),
         (["--method", "int4", "--sequences", f"{10**30}"], "--sequences"),
         (["--method", "int4", "--length", "1"], "--length"),
         (["--method", "int4", "--group", "-1"], "--group"),
@@ -106,6 +108,17 @@ def test_no_model_is_one_error(inside: Callable[..., Any], tmp_path: Path) -> No
     told = inside("quantize", "nowhere", "--method", "int4", "--out", "small")
     assert told.code == 3
     assert "nowhere is not a directory" in told.lines[0]
+
+
+def test_each_matrix_is_told_as_it_is_rounded(
+    inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentrt.cli.quantize.LINE_EVERY_S", 0.0)
+    told = inside(*quick_words("--method", "int8"))
+    assert told.code == 0, told.err
+    counts = [line.partition(" matrices")[0] for line in told.err.splitlines()]
+    assert (counts[0], counts[-1]) == ("3/42", "42/42")
+    assert counts == sorted(counts, key=lambda count: int(count.partition("/")[0]))
 
 
 def test_long_work_tells_its_rate_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
@@ -86,6 +87,16 @@ def test_unknown_architecture(own_dir):
 def test_weights_of_another_shape(own_dir):
     edit(own_dir, num_hidden_layers=3)
     assert "lacks 9 weights, model.layers.2" in refusal(own_dir)
+
+
+def test_a_weight_of_another_shape_is_named_with_both_shapes(own_dir):
+    file = own_dir / "model.safetensors"
+    weights = load_file(file)
+    name = "model.layers.1.mlp.up_proj.weight"
+    weights[name] = weights[name][:7].clone()
+    save_file(weights, file, {"format": "pt"})
+    wanted = f"has 1 weights of other shapes, {name} first, which is (7, 32), not (48, 32)"
+    assert wanted in refusal(own_dir)
 
 
 def test_broken_weights(own_dir):

@@ -73,7 +73,7 @@ def test_a_foreign_file_without_a_line_end_is_not_taken_for_a_cut_off_one(
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="is no file of an evaluation"):
+    with pytest.raises(UsageError, match="is no file of an evaluation: see line 1"):
         ResultLog(path, HEADER)
     assert path.read_bytes() == content
     path.write_bytes(b'{"evaluat')

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import mmap
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,13 +92,15 @@ class GgufFile:
         self.path = path
         try:
             with path.open("rb") as file:
+                if not os.fstat(file.fileno()).st_size:
+                    raise self.invalid("it is empty")
                 # Private to this process: tensors of torch want memory that may be written.
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except FileNotFoundError:
             raise ModelInvalid(
                 f"there is no file {path}", hint="Give --model the path of a GGUF file"
             ) from None
-        except (OSError, ValueError) as error:  # mmap refuses an empty file with a ValueError
+        except OSError as error:
             raise ModelInvalid(
                 f"cannot read {path}: {error}", hint="Copy the file again"
             ) from error

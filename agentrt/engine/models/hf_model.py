@@ -6,6 +6,7 @@ the conversions that its architecture needs. Importing it takes three seconds, h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -146,15 +147,23 @@ def _load(path: Path, hf_config: Any, dtype: torch.dtype) -> Any:
         local_files_only=True,
         trust_remote_code=False,
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # reported, and refused below by name
         **more,
     )
     module, report = loaded
-    missing = sorted(report["missing_keys"])
-    mismatched = sorted(str(key) for key in report["mismatched_keys"])
-    if missing or mismatched:
-        what, keys = ("lacks", missing) if missing else ("has the wrong shape for", mismatched)
+    if wrong := _wrong_weights(report):
         raise ModelInvalid(
-            f"the checkpoint in {path} {what} {len(keys)} weights, {keys[0]} first",
+            f"the checkpoint in {path} {wrong}",
             hint="Copy the directory again: config.json and *.safetensors do not belong together",
         )
     return module
+
+
+def _wrong_weights(report: Mapping[str, Any]) -> str | None:
+    if missing := sorted(report["missing_keys"]):
+        return f"lacks {len(missing)} weights, {missing[0]} first"
+    if mismatched := sorted(report["mismatched_keys"]):
+        name, found, wanted = mismatched[0]
+        sizes = f"which is {tuple(found)}, not {tuple(wanted)}"
+        return f"has {len(mismatched)} weights of other shapes, {name} first, {sizes}"
+    return None

@@ -19,6 +19,7 @@ from torch import Tensor
 from agentrt.base.compiled_model import is_compiled
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, InternalError, ModelInvalid, UsageError
+from agentrt.base.output_file import check_output
 from agentrt.engine.models.compiled.codec_files import write_codec_files
 from agentrt.engine.models.compiled.freshness import source_facts, this_target
 from agentrt.engine.models.compiled.layer_files import write_layers
@@ -88,6 +89,8 @@ def compile_model(
         raise UsageError(
             f"{out} exists, and is no compiled model", hint="Name a new directory by --out"
         )
+    if not out.exists():
+        check_output(out, "--out", makes_folders=True)
     plan = plan_load(config)
     shape, kernels = _compilable(plan)
     codec = Codec.load(config.model_path)

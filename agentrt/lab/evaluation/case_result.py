@@ -108,19 +108,19 @@ class ResultLog:
         """The results of the file; configurations that it lacks are added to it."""
         known: dict[str, Any] = {}
         rows: list[CaseResult] = []
-        cut_off = self._lines.cut_off
+        cut_off, at = self._lines.cut_off, 1
         try:
             if not self._lines.read() and not _BEGIN.startswith(cut_off[: len(_BEGIN)]):
                 raise ValueError("it begins otherwise")  # no first line that was cut off
-            for number, line in enumerate(self._lines.read()):
+            for at, line in enumerate(self._lines.read(), start=1):  # noqa: B007
                 row = json.loads(line)
-                if number == 0 or "evaluation" in row:
+                if at == 1 or "evaluation" in row:
                     known |= row["evaluation"]
                 else:
                     rows.append(CaseResult(**row))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError):
             raise UsageError(
-                f"{self._path} is no file of an evaluation: {error!r}",
+                f"{self._path} is no file of an evaluation: see line {at}",
                 hint="give --resume the file of an earlier one, or a new name",
             ) from None
         changed = [name for name in header if known.get(name, header[name]) != header[name]]

@@ -80,6 +80,8 @@ def _of_file(path: Path, file: EngineFile, model: Path) -> EvaluationConfig:
     """The configuration of a file: an engine, its model, and settings of the embedded engine."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {path}", hint="name a file that is there") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(
             f"{path} cannot be read: {error}",
