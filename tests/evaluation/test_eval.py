@@ -74,6 +74,9 @@ def test_counts_passes_and_errors(evaluate: Command, own_suite: Path) -> None:
     told = json.loads(Path("told.json").read_text())
     assert code == 0
     assert "33.3% (6.1% to 79.2%)" in out
+    raised = "embedded: 1 of 3 runs raised, c first: ValueError: as asked"
+    assert raised in out
+    assert raised in Path("told.html").read_text()
     assert [row["passed"] for row in told["results"]] == [True, False, False]
     assert told["results"][2]["error"].startswith("ValueError: as asked")
     assert told["configs"][0]["errors"] == 1

@@ -26,6 +26,8 @@ _FIGURES = (
     "cost",
     "best",
 )
+_MOST_ERROR = 200
+"""Characters of an error below the table."""
 _CHANGES = ("against the first", "accuracy", "lost", "won", "McNemar p", "p50", "p95", "cost")
 
 
@@ -55,6 +57,7 @@ class EvaluationReport:
         ]
         if len(self.summaries) > 1:
             told += ["", *aligned([_CHANGES, *self._changes()])]
+        told += self._raised()
         told += [f"crossed: {one}" for one in self.crossed]
         return "\n".join(told) + "\n"
 
@@ -73,7 +76,7 @@ class EvaluationReport:
         """One page that loads nothing."""
         names = [one.config for one in self.summaries]
         parts = [
-            paragraphs(f"{self.summaries[0].count} cases, seed {self.seed}", *self.crossed),
+            paragraphs(f"{self.summaries[0].count} cases, seed {self.seed}", *self._raised(), *self.crossed),
             table(self._figures(), self._rows()),
         ]
         if len(names) > 1:
@@ -113,6 +116,17 @@ class EvaluationReport:
         rows = [[case, *(_outcome(rows[case]) for rows in by_case)] for case in changed]
         names = [self.summaries[index].config for index in (0, at)]
         return folded(f"{names[1]}: {len(changed)}", table(["case", *names], rows))
+
+    def _raised(self) -> list[str]:
+        """The first error under each configuration, and how many runs raised."""
+        told: list[str] = []
+        for one, rows in zip(self.summaries, self.results, strict=True):
+            first = next((row for row in rows if row.error), None)
+            if first is not None:
+                error = first.error.splitlines()[0][:_MOST_ERROR]
+                runs = f"{one.errors} of {one.count} runs raised"
+                told.append(f"{one.config}: {runs}, {first.case} first: {error}")
+        return told
 
     def _figures(self) -> list[str]:
         return [*_FIGURES, "judges' cost"] if self._has_judges() else list(_FIGURES)
