@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import traceback
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError, ErrorRecord, NotInstalled, UsageError, record_of
 from agentrt.base.exception_groups import leaves, root_of
 
@@ -18,7 +17,14 @@ TERMINATED = 143
 HUNG_UP = 129
 _SETTING = re.compile(r"EngineConfig\((\w+)=([^()]*)\)")
 _VALUE = re.compile(r"\b(\w+)=('\w+'|\d+)")
-_SETTINGS = frozenset(one.name for one in fields(EngineConfig))
+_FLAGS = frozenset(
+    (
+        *("device", "dtype", "weights", "weight_group", "head_weights", "activations"),
+        *("kv_cache_dtype", "expert_memory", "threads", "seed", "kernels", "policy"),
+        *("speculate_tokens", "draft_model", "draft_texts", "replay"),
+    )
+)
+"""Settings of the engine that some command has a flag for; a file names the others."""
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -68,7 +74,7 @@ def located(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
 
 
 def in_flags(record: ErrorRecord) -> ErrorRecord:
-    """An error about a setting of the engine that a flag gave, in the words of the flag."""
+    """An error about a setting of the engine in the words of its flag, or of a file."""
     message, changes = _SETTING.subn(lambda found: _flag(found[1], found[2]), record.message)
     if not changes:
         return record
@@ -76,11 +82,13 @@ def in_flags(record: ErrorRecord) -> ErrorRecord:
 
 
 def _in_flag(found: re.Match[str]) -> str:
-    """A setting in a remedy as its flag; the same text if it is the value of another one."""
-    return _flag(found[1], found[2]) if found[1] in _SETTINGS else found[0]
+    """A setting in a remedy as its flag; the same text if it has none."""
+    return _flag(found[1], found[2]) if found[1] in _FLAGS else found[0]
 
 
 def _flag(name: str, value: str) -> str:
+    if name not in _FLAGS:
+        return f"{name}={value}"
     return f"--{name.replace('_', '-')} {value.strip(chr(39))}"
 
 

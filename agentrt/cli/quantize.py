@@ -102,7 +102,9 @@ def quantize(
     damping: Annotated[
         float | None,
         typer.Option(
-            "--damping", metavar="SHARE", help="gptq: damping of the Hessian, from 0 to 1; else 0.01."
+            "--damping",
+            metavar="SHARE",
+            help="gptq: damping of the Hessian, from 0 to 1; else 0.01.",
         ),
     ] = None,
     act_order: Annotated[
@@ -130,8 +132,8 @@ def quantize(
     from agentrt.cli.calibration_file import read_sequences
     from agentrt.engine.models.quantiser.checkpoint_quantiser import quantise_checkpoint
     from agentrt.engine.models.quantiser.checkpoint_writer import refuse_existing
-    from agentrt.engine.models.quantiser.quantisable_model import open_model, schemes_of
     from agentrt.engine.models.quantiser.gptq import DAMPING
+    from agentrt.engine.models.quantiser.quantisable_model import open_model, schemes_of
     from agentrt.engine.models.quantiser.settings import QuantiserSettings
     from agentrt.prompt.codec import Codec
 

@@ -94,7 +94,7 @@ class Tuning:
         if turn.number > BESIDE:
             self._tell(f"{config.name}: turn {turn.number - BESIDE} of the final")
         elif turn.number == FIRST:
-            self._tell(f"{config.name}: {turn.cases[-1] + 1} of {self._count} cases to run")
+            self._tell(f"{config.name}: cases up to {turn.cases[-1] + 1} of {self._count}")
         try:
             if turn.number == FIRST:
                 await self._evaluation.run(config, turn.cases[-1] + 1)

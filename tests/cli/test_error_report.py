@@ -81,6 +81,15 @@ def test_a_setting_is_named_by_its_flag_unless_code_gave_it() -> None:
 
 def test_values_of_a_setting_are_no_flags() -> None:
     error = UsageError(
-        "EngineConfig(expert_routing='x') is unknown", hint="Give threshold=0.1 or kv_pages=9"
+        "EngineConfig(weights='int5') is unknown", hint="Give threshold=0.1 or threads=9"
     )
-    assert "Give threshold=0.1 or --kv-pages 9" in three_lines(error, folder=HERE)
+    assert "Give threshold=0.1 or --threads 9" in three_lines(error, folder=HERE)
+
+
+def test_a_setting_without_a_flag_is_named_as_in_a_file() -> None:
+    wrong = UsageError("EngineConfig(expert_routing='x') is unknown", hint="Give kv_pages=9")
+    assert three_lines(wrong).splitlines() == [
+        "error: UsageError: expert_routing='x' is unknown",
+        "where: the command line",
+        "fix:   Give kv_pages=9",
+    ]

@@ -15,6 +15,7 @@ from agentrt.cli.quantize import progress_lines
 pytestmark = pytest.mark.model
 
 TEXT = "The price of KO rose by 3 percent, and that of IBM fell by 2 in the same month. " * 40
+GPTQ = ["--method", "gptq", "--calibrate", "some.txt"]
 
 
 @pytest.fixture
@@ -70,10 +71,10 @@ def quick_words(*words: str) -> list[str]:
     [
         (["--method", "int3"], "--method int3 is none"),
         (["--method", "gptq"], "--method gptq looks at activations"),
-        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "inf"], "--damping inf is no share"),
-        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "NaN"], "--damping nan is no share"),
-        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "1e300"], "--damping 1e+300 is no share"),
-        (["--method", "gptq", "--calibrate", "some.txt", "--damping", "-0.1"], "--damping -0.1 is no share"),
+        ([*GPTQ, "--damping", "inf"], "--damping inf is no share"),
+        ([*GPTQ, "--damping", "NaN"], "--damping nan is no share"),
+        ([*GPTQ, "--damping", "1e300"], "--damping 1e+300 is no share"),
+        ([*GPTQ, "--damping", "-0.1"], "--damping -0.1 is no share"),
         (["--method", "int4", "--damping", "0.5"], "--damping is a setting of gptq, not of int4"),
         (["--method", "fp8", "--no-act-order"], "--act-order is a setting of gptq, not of fp8"),
         (["--method", "int4", "--sequences", f"{10**30}"], "--sequences"),

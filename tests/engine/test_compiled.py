@@ -198,6 +198,7 @@ def test_cut_files_are_refused(name, compiled):
     assert f"{name} has " in refusal(compiled).message
     file.unlink()
     assert f"{name} is missing" in refusal(compiled).message
+    assert "instead of" not in refusal(compiled).message
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"source": 3}'])

@@ -87,9 +87,13 @@ def test_what_cannot_be_read_ends_it_before_any_case_runs(
     evaluate: Command, own_suite: Path
 ) -> None:
     Path("cut.gguf").write_bytes(b"GGUF")
+    Path("routed.toml").write_text('expert_routing = "best"\n')
+    Path("bound.toml").write_text('expert_memory = "lots"\n')
     for argv, code, words in (
         (["--configs", "embedded,cut.gguf"], 3, "cut.gguf is no whole GGUF file"),
         (["--configs", "embedded,none.toml"], 2, "there is no file none.toml"),
+        (["--configs", "embedded,routed.toml"], 2, "expert_routing='best' is unknown"),
+        (["--configs", "embedded,bound.toml"], 2, "lots is no size of memory"),
         (["--judge", "embedded"], 2, "--judge embedded: the suite has no judge"),
     ):
         told = evaluate(str(own_suite), *argv)

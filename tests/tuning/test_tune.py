@@ -95,7 +95,7 @@ def test_each_case_of_a_configuration_is_told_as_it_ends(
     code, _, err = tune("--lever", "max_running=2")
     assert code == 0, err
     lines = [line.partition(",")[0] for line in err.splitlines()]
-    started = lines.index("baseline: 2 of 2 cases to run")
+    started = lines.index("baseline: cases up to 2 of 2")
     assert lines[started + 1 : started + 3] == ["1/2 cases of baseline", "2/2 cases of baseline"]
     assert lines.count("2/2 cases of max_running=2") == 1
 

@@ -112,7 +112,7 @@ class ResultLog:
         try:
             if not self._lines.read() and not _BEGIN.startswith(cut_off[: len(_BEGIN)]):
                 raise ValueError("it begins otherwise")  # no first line that was cut off
-            for at, line in enumerate(self._lines.read(), start=1):  # noqa: B007
+            for at, line in enumerate(self._lines.read(), start=1):
                 row = json.loads(line)
                 if at == 1 or "evaluation" in row:
                     known |= row["evaluation"]

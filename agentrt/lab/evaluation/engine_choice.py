@@ -15,6 +15,8 @@ from agentrt.base.engine_setting_values import allowed, fits, setting_types
 from agentrt.base.engines.embedded_table import ADAPTERS, adapters_of_table
 from agentrt.base.engines.engine_file import EMBEDDED, EngineFile
 from agentrt.base.errors import UsageError
+from agentrt.base.expert_memory import expert_memory
+from agentrt.base.expert_routing import expert_routing
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.record import record
 
@@ -125,4 +127,6 @@ def _with_settings(settings: EngineSettings, more: Mapping[str, Any], path: Path
         values["draft_model"] = path.parent / values["draft_model"]
     config = replace(settings, **values)
     check_draft_model(config)
+    expert_routing(config.expert_routing)
+    expert_memory(config.expert_memory)
     return config

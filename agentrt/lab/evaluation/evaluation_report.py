@@ -76,7 +76,9 @@ class EvaluationReport:
         """One page that loads nothing."""
         names = [one.config for one in self.summaries]
         parts = [
-            paragraphs(f"{self.summaries[0].count} cases, seed {self.seed}", *self._raised(), *self.crossed),
+            paragraphs(
+                f"{self.summaries[0].count} cases, seed {self.seed}", *self._raised(), *self.crossed
+            ),
             table(self._figures(), self._rows()),
         ]
         if len(names) > 1:

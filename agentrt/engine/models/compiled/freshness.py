@@ -40,9 +40,10 @@ def check_fresh(model: CompiledModel) -> None:
     """
     for name, size in model.files.items():
         file = model.path / name
-        if not file.is_file() or file.stat().st_size != size:
-            there = f"has {file.stat().st_size:,} bytes" if file.is_file() else "is missing"
-            raise model.stale(f"{name} {there} instead of {size:,}")
+        if not file.is_file():
+            raise model.stale(f"{name} is missing")
+        if file.stat().st_size != size:
+            raise model.stale(f"{name} has {file.stat().st_size:,} bytes instead of {size:,}")
     here, made = this_target(), model.target
     if made.version != here.version:
         raise model.stale(f"agentrt {made.version} compiled it, and this is {here.version}")
