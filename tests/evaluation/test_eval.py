@@ -226,7 +226,7 @@ def test_gsm8k_is_read_from_a_named_file(evaluate: Command, own_suite: Path) -> 
     [
         ("", ("--configs", "embedded,"), "nothing at a comma"),
         ("", ("--configs", "embedded,embedded"), "two configurations are named"),
-        ("", ("--configs", "absent.toml"), "cannot be read"),
+        ("", ("--configs", "absent.toml"), "there is no file absent.toml"),
         ("", ("--configs", "wrong.toml"), "did you mean 'max_running'?"),
         ("", ("--configs", "typed.toml"), "kv_pages='many' is no value"),
         ("", ("--configs", "adapted.toml"), "adapted.toml: adapters is no table of directories"),
