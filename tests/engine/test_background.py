@@ -1,13 +1,10 @@
 """What nobody waits for is computed beside other work, and never makes it wait."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
 from agentrt.protocol.backend import HoleFill, SchedulingInfo
-from tests.engine.mixed_requests import FREE
 
 LONG = 600
 
@@ -93,57 +90,3 @@ def test_a_hole_that_is_filled_finds_its_prompt_computed(tokenizer_dir, engine):
     core.fill_hole(RequestId(2), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 3 + 16
-
-
-arrival = st.fixed_dictionaries(
-    {
-        "at": st.integers(0, 12),
-        "prompt": st.integers(1, 90),
-        "max_tokens": st.integers(1, 12),
-        "complete": st.booleans(),
-    }
-)
-
-
-def steps_of_each(engine, folder, arrivals, beside):
-    """Steps from the arrival to the end of each request that is waited for, and its output."""
-    core = core_of(engine, folder, policy="fcfs", step_tokens=48, prefill_chunk_tokens=32)
-    served, steps, begun, ended = engine.Served(), 0, {}, {}
-    last = max(one["at"] for one in arrivals)
-    for turn in range(400):
-        for number, one in enumerate([*arrivals, *beside]):
-            if one["at"] == turn:
-                demanded = number < len(arrivals)
-                core.submit(
-                    engine.request(
-                        number,
-                        prompt(number, one["prompt"]),
-                        max_tokens=one["max_tokens"],
-                        demanded=demanded,
-                        complete=demanded or one["complete"],
-                    )
-                )
-                begun[number] = steps
-        done = core.step()
-        core.clock.advance(0.001)
-        if done is not None:
-            steps += done.step is not None
-            served.see(done)
-            ended |= {int(end.request_id): steps for end in done.ends}
-        if turn >= last and all(number in ended for number in range(len(arrivals))):
-            break
-    numbers = range(len(arrivals))
-    return [ended[one] - begun[one] for one in numbers], [served.ids(one) for one in numbers]
-
-
-@settings(FREE, max_examples=12)
-@given(
-    arrivals=st.lists(arrival, min_size=1, max_size=4),
-    beside=st.lists(arrival, min_size=1, max_size=20),
-)
-def test_no_request_takes_more_steps_beside_it(arrivals, beside, tokenizer_dir, engine):
-    """Neither its prompt nor its tokens: what nobody waits for has the rest of a step's tokens."""
-    alone, texts = steps_of_each(engine, tokenizer_dir, arrivals, [])
-    together, told = steps_of_each(engine, tokenizer_dir, arrivals, beside)
-    assert told == texts
-    assert all(many <= few for many, few in zip(together, alone, strict=True))

@@ -184,16 +184,10 @@ class Scheduler:
     def _schedule_decodes(self, budget: TokenBudget, now_s: float) -> None:
         """Schedule all pending tokens of the sequences that will yield a token."""
         size, chunk_tokens = self._config.page_tokens, self._config.prefill_chunk_tokens
-        held_back: bool | None = None  # background: it goes on behind prompts of the foreground
         for sequence in list(self.running.values()):
             computed = sequence.computed_tokens
             if computed < sequence.prompt_tokens or sequence.phase is not Phase.RUNNING:
                 continue
-            if not sequence.info.demanded:
-                if held_back is None:
-                    held_back = any(one.has_foreground_prompt for one in self._sequences.values())
-                if held_back:
-                    continue
             # `pending_tokens` inlined for the common case: a decode has its whole prompt.
             known = len(sequence.tokens)
             pending = sequence.pending_tokens(size) if sequence.in_flight else known - computed

@@ -187,12 +187,6 @@ class Sequence:
         return self.complete and self.info.demanded
 
     @property
-    def has_foreground_prompt(self) -> bool:
-        """Whether the output is demanded, and its prompt is still to be computed."""
-        waits = self.phase is Phase.WAITING or (self.phase is Phase.RUNNING and self.is_prefilling)
-        return waits and self.is_foreground
-
-    @property
     def deadline_at_s(self) -> float | None:
         """Instant by which it must be done, or None."""
         return self.info.deadline_at_s
