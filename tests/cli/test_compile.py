@@ -39,21 +39,6 @@ def test_a_name_is_found_for_it_and_json_has_the_settings(
     assert (tmp_path / "embedded-compiled" / "tokenizer.json").is_file()
 
 
-def test_each_layer_is_told_as_it_is_packed(
-    inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt.cli.quantize.LINE_EVERY_S", 0.0)
-    told = inside("compile", "embedded", "--out", "small")
-    assert told.code == 0, told.err
-    lines = told.err.splitlines()
-    assert [line.partition(" layers")[0] for line in lines if " layers" in line] == [
-        f"{done}/6" for done in range(1, 7)
-    ]
-    assert lines.index("packing its weights") < lines.index(
-        next(line for line in lines if line.startswith("1/6 layers"))
-    )
-
-
 def test_a_run_from_it_gives_the_same(inside: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(
         "from agentrt import chat, program\n\n\n"

@@ -111,17 +111,6 @@ def test_no_model_is_one_error(inside: Callable[..., Any], tmp_path: Path) -> No
     assert "nowhere is not a directory" in told.lines[0]
 
 
-def test_each_matrix_is_told_as_it_is_rounded(
-    inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt.cli.quantize.LINE_EVERY_S", 0.0)
-    told = inside(*quick_words("--method", "int8"))
-    assert told.code == 0, told.err
-    counts = [line.partition(" matrices")[0] for line in told.err.splitlines()]
-    assert (counts[0], counts[-1]) == ("3/42", "42/42")
-    assert counts == sorted(counts, key=lambda count: int(count.partition("/")[0]))
-
-
 def test_long_work_tells_its_rate_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     clock = FakeClock()
     tell = progress_lines("matrices", clock.now_s)

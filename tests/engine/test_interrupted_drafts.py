@@ -178,7 +178,8 @@ def test_a_fork_of_an_output_sees_no_rejected_token(tokenizer_dir, engine):
         core.submit(engine.replace(earlier, output_ids=tuple(wrong)))
     engine.drain(core)
     core.submit(engine.request(0, STEM, max_tokens=40))
-    served, forks = engine.Served(), {}
+    served = engine.Served()
+    forks: dict[int, Any] = {}
     while core.has_work() and len(served.ids(0)) < 40:
         engine.drain(core, served, most_steps=1)
         if served.ids(0):

@@ -102,26 +102,6 @@ def test_what_cannot_be_read_ends_it_before_any_case_runs(
         assert words in told[2]
 
 
-def test_each_case_of_all_configurations_is_told_as_it_ends(
-    evaluate: Command, own_suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt.lab.progress.LINE_EVERY_S", 0.0)
-    Path("narrow.toml").write_text("max_running = 8\n")
-    assert evaluate(str(own_suite), "--limit", "2", "--resume", "rows.jsonl")[0] == 0
-    code, _, err = evaluate(
-        str(own_suite), "--configs", "embedded,narrow.toml", "--resume", "rows.jsonl"
-    )
-    assert code == 0, err
-    assert [line.partition(",")[0] for line in err.splitlines()] == [
-        "embedded: 1 of 3 cases to run",
-        "1/4 cases",
-        "narrow: 3 of 3 cases to run",
-        "2/4 cases",
-        "3/4 cases",
-        "4/4 cases",
-    ]
-
-
 def test_an_absolute_limit_needs_no_second_configuration(
     evaluate: Command, own_suite: Path
 ) -> None:

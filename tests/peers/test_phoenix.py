@@ -60,7 +60,7 @@ def spans(phoenix: httpx.Client) -> dict[str, dict[str, Any]]:
     for _ in range(_MOST_ASKED):  # it answers before it has stored what it got
         found = phoenix.get("/v1/projects/default/spans", params={"limit": 100})
         named = {one["name"]: one for one in found.raise_for_status().json()["data"]}
-        if _SPANS <= named.keys():
+        if named.keys() >= _SPANS:
             break
     return {name: one for name, one in named.items() if not name.startswith("engine.")}
 

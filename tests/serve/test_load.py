@@ -161,7 +161,8 @@ def test_drafts_of_answers_add_up(regex, portal, tiny, wire) -> None:
                 asked = wire.body("Say it.", max_tokens=40, ignore_eos=not regex, **more)
                 answer = (await http.post("/chat/completions", json=asked)).json()
                 said.append(answer["usage"]["completion_tokens_details"])
-            return (await http.get(f"{url.removesuffix('/v1')}/metrics")).text
+            metrics: str = (await http.get(f"{url.removesuffix('/v1')}/metrics")).text
+            return metrics
 
     text = portal.call(main)
     found = re.findall(r'spec_decode_num_(\w+)_tokens_total{.*source="(\w+)"} (\d+)', text)

@@ -88,18 +88,6 @@ def test_the_chosen_configuration_is_written_and_read(tune: Command) -> None:
     assert Path("agentrt.toml").read_text().startswith("# mine")
 
 
-def test_each_case_of_a_configuration_is_told_as_it_ends(
-    tune: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt.lab.progress.LINE_EVERY_S", 0.0)
-    code, _, err = tune("--lever", "max_running=2")
-    assert code == 0, err
-    lines = [line.partition(",")[0] for line in err.splitlines()]
-    started = lines.index("baseline: cases up to 2 of 2")
-    assert lines[started + 1 : started + 3] == ["1/2 cases of baseline", "2/2 cases of baseline"]
-    assert lines.count("2/2 cases of max_running=2") == 1
-
-
 def test_nothing_is_written_if_nothing_meets_the_slo(tune: Command) -> None:
     code, out, _ = tune(*LEVER, "--slo", "0.01ms")
     assert code == 6

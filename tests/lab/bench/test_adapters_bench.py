@@ -17,15 +17,10 @@ def test_arms_take_turns_over_one_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("agentrt.lab.progress.LINE_EVERY_S", 0.0)
     path = tmp_path / "adapters.json"
     flags = ["--adapters", "3", "--batch", "4", "--weights", "checkpoint,int8"]
     assert answer([*MICRO, *flags, "--json", str(path)]) == 0
-    told = capsys.readouterr()
-    assert "several adapters" in told.out
-    steps = [line.partition(" steps")[0] for line in told.err.splitlines() if " steps" in line]
-    total = 2 * 3 * (3 + 2)  # formats, arms, and steps of which three warm up
-    assert steps == [f"{done}/{total}" for done in range(1, total + 1)]
+    assert "several adapters" in capsys.readouterr().out
     points = json.loads(path.read_text("utf-8"))["points"]
     assert [one["weights"] for one in points] == ["checkpoint", "int8"]
     for point in points:
