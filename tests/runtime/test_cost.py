@@ -230,7 +230,7 @@ def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: 
 
 @pytest.mark.parametrize(
     ("shape", "calls", "functions"),
-    [(generations, 464, 253), (chain, 619, 326), (tools, 370, 186), (programs, 309, 139)],
+    [(generations, 464, 253), (chain, 636, 330), (tools, 370, 186), (programs, 309, 139)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_live_spans_too(
