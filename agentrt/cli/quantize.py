@@ -26,8 +26,7 @@ FEW_TOKENS = 512
 """Tokens of a file below which it says little of what a model reads."""
 MOST = 1_000_000
 """Most sequences, tokens of one, and inputs of a group."""
-LINE_EVERY_S = 5.0
-"""Seconds between two lines of progress."""
+_LINE_EVERY_S = 5.0
 
 
 def quantize(
@@ -195,7 +194,7 @@ def progress_lines(
     def tell(done: int, total: int) -> None:
         nonlocal told_s
         at_s = now_s()
-        if at_s - told_s >= LINE_EVERY_S and not quiet:
+        if at_s - told_s >= _LINE_EVERY_S and not quiet:
             told_s = at_s
             sys.stderr.write(f"{pace_text(done, total, at_s - began_s, unit)}\n")
 
