@@ -135,3 +135,10 @@ def test_a_prompt_tells_what_it_waited_for() -> None:
         engine.step()
     late = [one for one in engine.scheduler.queue.take_admissions() if one.request_id == 1]
     assert [dict(one.passed_over) for one in late] == [{"decodes": 3}]
+
+
+def test_a_prompt_takes_few_steps_even_if_steps_seem_to_cost_nothing_fixed() -> None:
+    engine = Engine("rwa", pages=400, slots=8, step_tokens=200)
+    engine.learn_costs(StepTime(base_s=1e-6, prefill_s=0.002, decode_s=0.001, kv_s=0.0))
+    engine.submit(Job(100, 4, LATER))
+    assert [engine.step().get(0, 0) for _ in range(4)] == [32, 32, 32, 4]

@@ -21,6 +21,10 @@ LONG_STEP = 20.0
 """Prompts of a step take at most this multiple of its fixed time: a twentieth is little to save by
 longer steps, and what arrives waits for the end of a step, however urgent it is."""
 
+LEAST_STEP_TOKENS = 32
+"""Prompt tokens that a step may always have. Where a model is small its fixed time may be fitted as
+next to nothing; with a token a step nothing that follows would tell it apart any more."""
+
 
 def is_later_better(prompt_s: float, ends_s: Iterable[float], prompts: int) -> bool:
     """Whether waiting for some decodes delays everything by less in sum than going first.
@@ -83,7 +87,8 @@ class PromptYield:
         time = self._model.step_time
         if len(self._model) < MIN_STEPS or not time.prefill_s:
             return tokens
-        return min(tokens, max(1, round(LONG_STEP * time.base_s / time.prefill_s)))
+        short_tokens = round(LONG_STEP * time.base_s / time.prefill_s)
+        return min(tokens, max(LEAST_STEP_TOKENS, short_tokens))
 
     def yields(self, now_s: float, sequence: Sequence) -> bool:
         """Whether the prompt of a sequence waits in this step."""
